@@ -1,0 +1,173 @@
+"""What a tool is: an allow-listed action with a frozen input schema.
+
+A contract is frozen: its schema lives in a JSON file whose sha256 is pinned beside the declaration. Changing the
+file without changing the version stops the process at start-up (`receipts.E001`), because a receipt of version 1
+must mean the same thing in ten years.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+
+class Effect(StrEnum):
+    """What a tool does to the world."""
+
+    READ = "read"
+    WRITE = "write"
+    OUTBOX = "outbox"
+
+
+class ReplayRule(StrEnum):
+    """Whether an operator may run it again as a new run: a property of the operation, not of the button."""
+
+    FREELY = "freely"
+    UNLESS_APPLIED = "unless_applied"
+    NEVER = "never"
+
+
+Arguments = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What the route and the domain know before the model speaks: built by `Tool.prepare`, never by the model."""
+
+    subject: str
+    """The ticket id: compared with the model's `ticket_id`, never corrected."""
+    title: str
+    """The ticket's subject line."""
+    conversation: tuple[tuple[str, str], ...]
+    """(author, text), newest first, already cut to the prompt's budget."""
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Argument name → the values allowed for this subject now (`{"assignee": ("ada", "alan")}`)."""
+    version: str = ""
+    """Opaque mark of the conversation's state, to say afterwards whether it moved while the model wrote."""
+    refusal: str | None = None
+    """A reason (`ticket_closed`) why a press would be refused at apply; informs, does not decide."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Applied:
+    """What a tool hands back from inside the apply transaction."""
+
+    result_ref: str
+    """The changed thing's id: `FUP-…`."""
+    context_moved: bool = False
+    """The conversation changed while the model wrote; said on the receipt, does not block."""
+
+
+class ToolRefusal(Exception):  # noqa: N818 - a refusal is not an error of the program
+    """Raised by `Tool.apply` when the domain will not take the change; the transaction rolls back.
+
+    `reason` is a key of `receipts.errors.REASONS`: `ticket_closed`, `ticket_gone`, `policy_assignee`.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """One version of one allow-listed action."""
+
+    name: str
+    """`file_followup`: the row's `tool_name`."""
+    version: int
+    """Counts from 1. A changed schema is a new version."""
+    effect: Effect
+    replay_rule: ReplayRule
+    schema_path: Path
+    """The frozen JSON Schema 2020-12."""
+    schema_sha256: str
+    """Hex digest of the file's bytes, pinned here so that the file cannot drift."""
+    instruction: str
+    """What the model is told to do, in the system message. Never holds anybody's text."""
+    route_field: str
+    """The argument that the route owns: `ticket_id`."""
+    prepare: Callable[[str], Context | None]
+    """subject → Context; None when there is no such subject. Reads only."""
+    apply: Callable[[Arguments, Context, Any], Applied]
+    """(arguments, context, receipt) → Applied, inside the apply transaction.
+
+    Locks and re-checks the subject itself. Raises: ToolRefusal.
+    """
+
+    @property
+    def contract(self) -> str:
+        """`file_followup@1`, as the wire and the admin show it."""
+        return f"{self.name}@{self.version}"
+
+    @property
+    def wire_name(self) -> str:
+        """The name given to providers: `[A-Za-z0-9_-]{1,64}`, the same in every mode."""
+        return f"{self.name}_v{self.version}"
+
+    @cached_property
+    def schema_bytes(self) -> bytes:
+        return self.schema_path.read_bytes()
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        """The frozen schema. Do not change what this returns."""
+        loaded: dict[str, Any] = json.loads(self.schema_bytes)
+        return loaded
+
+    @cached_property
+    def validator(self) -> Draft202012Validator:
+        return Draft202012Validator(self.schema)
+
+    def digest(self) -> str:
+        """The sha256 of the file as it is now."""
+        return hashlib.sha256(self.schema_bytes).hexdigest()
+
+
+class DuplicateTool(ValueError):
+    """Two declarations of the same name and version."""
+
+
+class Registry:
+    """The tools this process may run, by name and version. Filled at start-up, never by a request."""
+
+    def __init__(self) -> None:
+        self._tools: dict[tuple[str, int], Tool] = {}
+        self.duplicates: list[Tool] = []
+
+    def register(self, tool: Tool) -> Tool:
+        """Add a tool. A second one of the same name and version is kept aside for the start-up check."""
+        key = (tool.name, tool.version)
+        if key in self._tools and self._tools[key] is not tool:
+            self.duplicates.append(tool)
+        else:
+            self._tools[key] = tool
+        return tool
+
+    def get(self, name: str, version: int) -> Tool:
+        """Raises: KeyError when this process does not hold that version."""
+        return self._tools[name, version]
+
+    def newest(self, name: str) -> Tool:
+        """Raises: KeyError when there is no such tool."""
+        versions = [version for (known, version) in self._tools if known == name]
+        if not versions:
+            raise KeyError(name)
+        return self._tools[name, max(versions)]
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted({name for name, _ in self._tools}))
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+
+registry = Registry()
