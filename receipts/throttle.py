@@ -1,0 +1,53 @@
+"""How often one person may start a fill. Counted in the ledger, so that every process counts the same."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Self
+
+from django.db import connection
+
+_UNITS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86400, "day": 86400}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rate:
+    """At most `presses` in any `seconds`."""
+
+    presses: int
+    seconds: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """`60/min` → Rate; `none` → None. Raises: ValueError with a sentence."""
+        if text.strip().lower() == "none":
+            return None
+        match = re.fullmatch(r"\s*(\d+)\s*/\s*([a-z]+)\s*", text.lower())
+        if not match or match[2] not in _UNITS or int(match[1]) < 1:
+            raise ValueError(f"{text!r} is not a rate like 60/min, nor none")
+        return cls(presses=int(match[1]), seconds=_UNITS[match[2]])
+
+
+# A press is a receipt opened, or one reopened by its owner (an audit event). The n-th newest press decides: if it is
+# still inside the window, this one would be one too many, and the window says when it leaves.
+_NTH_PRESS = """
+SELECT extract(epoch FROM at + make_interval(secs => %(seconds)s) - clock_timestamp()) FROM (
+    (SELECT created_at AS at FROM tool_receipts
+      WHERE user_id = %(user)s AND replay_of IS NULL AND created_at > clock_timestamp() - make_interval(secs => %(seconds)s)
+      ORDER BY created_at DESC LIMIT %(presses)s)
+    UNION ALL
+    (SELECT at FROM audit_events
+      WHERE actor_id = %(user)s AND verb = 'retry' AND at > clock_timestamp() - make_interval(secs => %(seconds)s)
+      ORDER BY at DESC LIMIT %(presses)s)
+) presses ORDER BY at DESC OFFSET %(presses)s - 1 LIMIT 1
+"""
+
+
+def seconds_until_next_press(user_id: object, rate: Rate) -> int:
+    """0 when the person may press now, else whole seconds (≥ 1) until they may."""
+    with connection.cursor() as cursor:
+        cursor.execute(_NTH_PRESS, {"user": user_id, "seconds": rate.seconds, "presses": rate.presses})
+        row = cursor.fetchone()
+    return max(1, math.ceil(row[0])) if row else 0

@@ -1,0 +1,254 @@
+"""One settings file. Everything that may differ between places comes from the environment; the defaults try out.
+
+Budgets and caps carry their unit in their name. Where a number comes from is said beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import environ
+from csp.constants import NONCE, NONE, SELF
+
+from receipts_project import embedded_postgres
+from receipts_project.generated_secrets import read_or_create, make_fernet_key, make_secret
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = environ.Env()
+
+VERSION = "0.1.0"
+DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / "var"))).absolute()
+DEBUG = env.bool("DEBUG", default=False)
+
+
+def _secret(name: str, make: object = make_secret) -> str:
+    """A secret from the environment, else generated once and kept in DATA_DIR."""
+    given = env.str(name, default="")
+    return given or read_or_create(DATA_DIR, name.lower(), make)  # type: ignore[arg-type]
+
+
+SECRET_KEY = _secret("SECRET_KEY")
+#: Keys the request fingerprint (HMAC-SHA-256): a leaked ledger must not let anyone guess short notes by hashing.
+FINGERPRINT_KEY = _secret("FINGERPRINT_KEY")
+#: Fernet keys of sealed inputs, newest first, comma-separated. Apart from SECRET_KEY, so each rotates alone.
+SEALED_INPUT_KEYS = [key for key in _secret("SEALED_INPUT_KEYS", make_fernet_key).split(",") if key]
+SEALED_INPUT_DAYS = env.int("SEALED_INPUT_DAYS", default=30)
+
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+BEHIND_TLS = env.bool("BEHIND_TLS", default=False)
+if BEHIND_TLS:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_HSTS_SECONDS = 31_536_000
+    SECURE_SSL_REDIRECT = True
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+
+INSTALLED_APPS = [
+    "receipts_project.apps.ReceiptsProjectConfig",
+    "receipts_project.accounts.apps.AccountsConfig",
+    "receipts.apps.ReceiptsConfig",
+    "tickets.apps.TicketsConfig",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "rest_framework",
+    "django_filters",
+    "knox",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "axes",
+    "csp",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",
+]
+
+ROOT_URLCONF = "receipts_project.urls"
+WSGI_APPLICATION = "receipts_project.wsgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "receipts_project.context.about",
+            ],
+        },
+    },
+]
+
+# ── database ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+DATABASE_URL = embedded_postgres.database_url(env.ENVIRON, DATA_DIR)
+#: Connections of one process. The hot path holds one only while a statement runs, so a few carry hundreds of presses.
+DATABASE_POOL_SIZE = env.int("DATABASE_POOL_SIZE", default=12)
+DATABASES = {"default": env.db_url_config(DATABASE_URL)}
+DATABASES["default"]["ENGINE"] = "django.db.backends.postgresql"
+DATABASES["default"].update(
+    CONN_MAX_AGE=0,  # the pool keeps connections; Django refuses both at once
+    CONN_HEALTH_CHECKS=True,
+    ATOMIC_REQUESTS=False,  # commit 1 must be visible before the provider is called
+    DISABLE_SERVER_SIDE_CURSORS=False,
+)
+DATABASES["default"].setdefault("OPTIONS", {})
+DATABASES["default"]["OPTIONS"] |= {
+    "application_name": "receipts",
+    # waiting for a pooled connection: 2 s at most (the library waits 30)
+    "pool": {"min_size": 1, "max_size": DATABASE_POOL_SIZE, "timeout": 2.0},
+}
+
+# ── people ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+AUTH_USER_MODEL = "accounts.User"
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "receipts_project.accounts.backends.RoleBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "board"
+LOGOUT_REDIRECT_URL = "login"
+AXES_FAILURE_LIMIT = 8
+AXES_COOLOFF_TIME = timedelta(minutes=10)
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # the name alone would let anyone lock the auditor out
+AXES_RESET_ON_SUCCESS = True
+AXES_ENABLE_ADMIN = False
+AXES_VERBOSE = False
+REST_KNOX = {"TOKEN_TTL": timedelta(days=90), "AUTO_REFRESH": False}
+
+# ── the flow's budgets (seconds unless the name says otherwise) ──────────────────────────────────────────────────
+
+FILL_BUDGET_SECONDS = env.float("FILL_BUDGET_SECONDS", default=20.0)
+ATTEMPT_DEADLINE_SECONDS = env.float("ATTEMPT_DEADLINE_SECONDS", default=30.0)
+START_BY_SECONDS = env.float("START_BY_SECONDS", default=3600.0)
+APPLY_LOCK_TIMEOUT_MS = env.int("APPLY_LOCK_TIMEOUT_MS", default=2000)
+APPLY_STATEMENT_TIMEOUT_MS = env.int("APPLY_STATEMENT_TIMEOUT_MS", default=5000)
+#: Attempts in flight in one process; the next press is told 503 `overloaded` before any receipt.
+MAX_IN_FLIGHT = env.int("MAX_IN_FLIGHT", default=512)
+#: Event streams open in one process beside those.
+MAX_STREAMS = env.int("MAX_STREAMS", default=64)
+#: Threads that settle attempts. Each holds a connection only for commit 2.
+SETTLE_THREADS = env.int("SETTLE_THREADS", default=8)
+NARRATION_PING_SECONDS = env.float("NARRATION_PING_SECONDS", default=10.0)
+#: Presses that start a fill, per user: "60/min", "5/s", "1000/hour", or "none".
+THROTTLE_PRESSES = env.str("THROTTLE_PRESSES", default="60/min")
+
+# ── the model provider ───────────────────────────────────────────────────────────────────────────────────────────
+
+COMPLETIONS_URL = env.str("COMPLETIONS_URL", default="")
+COMPLETIONS_API_KEY = env.str("COMPLETIONS_API_KEY", default="")
+COMPLETIONS_AUTH = env.str("COMPLETIONS_AUTH", default="auto")
+COMPLETIONS_MODEL = env.str("COMPLETIONS_MODEL", default="gpt-4o-mini")
+COMPLETIONS_MODE = env.str("COMPLETIONS_MODE", default="auto")
+COMPLETIONS_STREAM = env.bool("COMPLETIONS_STREAM", default=True)
+COMPLETIONS_EXTRA = json.loads(env.str("COMPLETIONS_EXTRA", default="{}"))
+#: Set by the launcher when COMPLETIONS_URL is its own stand-in: every page then says so.
+STANDIN_PROVIDER = env.bool("STANDIN_PROVIDER", default=False)
+
+# ── the wire ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "receipts_project.accounts.tokens.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "receipts.problems.exception_handler",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+    "COERCE_DECIMAL_TO_STRING": True,
+}
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
+
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Receipts",
+    "DESCRIPTION": "Model-assisted mutations behind receipt rows.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "SERVE_AUTHENTICATION": [],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "COMPONENT_SPLIT_REQUEST": True,
+}
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF, NONCE],
+        "style-src": [SELF, NONCE],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+        "base-uri": [NONE],
+    }
+}
+
+# ── text, time, files ────────────────────────────────────────────────────────────────────────────────────────────
+
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English")]
+LOCALE_PATHS = [BASE_DIR / "locale"]
+USE_I18N = True
+USE_TZ = True
+TIME_ZONE = env.str("TIME_ZONE", default="UTC")
+
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"()": "receipts.logs.LineFormatter"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", default="INFO")},
+    "loggers": {
+        "django": {"level": "WARNING"},
+        "django.request": {"level": "ERROR"},
+        "axes": {"level": "WARNING"},
+        "httpx": {"level": "WARNING"},  # logs full URLs at INFO
+    },
+}

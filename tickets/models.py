@@ -1,0 +1,111 @@
+"""The domain: tickets, what was said on them, and the follow-ups that were filed."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+
+class Member(models.Model):
+    """A colleague in support who can be given a follow-up."""
+
+    handle = models.TextField(primary_key=True, db_collation="C", help_text="`ada`: what assignee fields hold")
+    name = models.TextField()
+    active = models.BooleanField(default=True)
+
+    class Meta:
+        db_table = "members"
+        ordering = ["handle"]
+        verbose_name = "member of support"
+        verbose_name_plural = "members of support"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Ticket(models.Model):
+    class Status(models.TextChoices):
+        OPEN = "open", "Open"
+        WAITING = "waiting", "Waiting"
+        CLOSED = "closed", "Closed"
+
+    class Priority(models.TextChoices):
+        LOW = "low", "Low"
+        NORMAL = "normal", "Normal"
+        HIGH = "high", "High"
+
+    id = models.TextField(primary_key=True, db_collation="C", help_text="`TCK-1008`")
+    subject = models.TextField()
+    status = models.TextField(choices=Status.choices, default=Status.OPEN, db_collation="C")
+    priority = models.TextField(choices=Priority.choices, default=Priority.NORMAL, db_collation="C")
+    assignee = models.ForeignKey(Member, models.PROTECT, null=True, blank=True, related_name="tickets")
+    requester_name = models.TextField()
+    requester_email = models.EmailField()
+    language = models.TextField(default="en", help_text="BCP 47 tag of the conversation, for screen readers")
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField(help_text="the last message or change; filings do not touch it")
+
+    class Meta:
+        db_table = "tickets"
+        constraints = [
+            models.CheckConstraint(condition=Q(status__in=["open", "waiting", "closed"]), name="ticket_status_known"),
+            models.CheckConstraint(condition=Q(priority__in=["low", "normal", "high"]), name="ticket_priority_known"),
+            models.CheckConstraint(condition=Q(id__regex=r"^TCK-[A-Z0-9]{1,32}$"), name="ticket_id_form"),
+        ]
+        indexes = [
+            models.Index(fields=["-updated_at", "-id"], name="ticket_by_update"),
+            models.Index(fields=["status", "-updated_at", "-id"], name="ticket_by_status"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.id} {self.subject}"
+
+    @property
+    def is_closed(self) -> bool:
+        return self.status == self.Status.CLOSED
+
+
+class Message(models.Model):
+    """One turn of a ticket's conversation. Written once."""
+
+    class Author(models.TextChoices):
+        REQUESTER = "requester", "Requester"
+        SUPPORT = "support", "Support"
+
+    id = models.BigAutoField(primary_key=True)
+    ticket = models.ForeignKey(Ticket, models.CASCADE, related_name="messages", db_index=False)
+    author = models.TextField(choices=Author.choices, db_collation="C")
+    author_name = models.TextField()
+    body = models.TextField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "messages"
+        ordering = ["id"]
+        indexes = [models.Index(fields=["ticket", "-id"], name="message_by_ticket")]
+
+    def __str__(self) -> str:
+        return f"{self.ticket_id} {self.author_name}"
+
+
+class Followup(models.Model):
+    """A filed follow-up. One receipt stands for exactly one."""
+
+    id = models.TextField(primary_key=True, db_collation="C", help_text="`FUP-…`")
+    ticket = models.ForeignKey(Ticket, models.PROTECT, related_name="followups", db_index=False)
+    summary = models.TextField()
+    assignee = models.TextField(db_collation="C")
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False, db_column="created_by"
+    )
+    receipt = models.OneToOneField("receipts.Receipt", models.PROTECT, related_name="followup")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "followups"
+        ordering = ["-created_at"]
+        indexes = [models.Index(fields=["ticket", "-created_at"], name="followup_by_ticket")]
+
+    def __str__(self) -> str:
+        return self.id
