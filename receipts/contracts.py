@@ -18,6 +18,8 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
+from receipts.lifecycle import Outcome
+
 
 class Effect(StrEnum):
     """What a tool does to the world."""
@@ -126,6 +128,16 @@ class Tool:
     @cached_property
     def validator(self) -> Draft202012Validator:
         return Draft202012Validator(self.schema)
+
+    def replayable(self, outcome: Outcome) -> bool:
+        """Whether a run that came to this may be replayed, by the contract's rule alone."""
+        match self.replay_rule:
+            case ReplayRule.FREELY:
+                return True
+            case ReplayRule.UNLESS_APPLIED:
+                return outcome is not Outcome.OK
+            case ReplayRule.NEVER:
+                return False
 
     def digest(self) -> str:
         """The sha256 of the file as it is now."""

@@ -79,6 +79,13 @@ class Receipt(models.Model):
         db_index=False,
         db_column="on_behalf_of",
     )
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.PROTECT,
+        related_name="+",
+        db_index=False,
+        help_text="who began this attempt: the owner, or the operator who retried",
+    )
     idempotency_key = models.TextField(db_collation="C")
     request_fingerprint = models.BinaryField(help_text="HMAC-SHA-256 over route, ticket and canonical body")
     run = models.ForeignKey(Run, models.PROTECT, related_name="receipts", db_index=False)

@@ -6,6 +6,7 @@ widens the constraint `receipt_tool_allowed`.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from django.db import connection
@@ -14,6 +15,7 @@ from receipts.contracts import Applied, Arguments, Context, Effect, ReplayRule, 
 from receipts.models import Receipt
 from tickets.models import Ticket
 
+TICKET_ID = re.compile(r"TCK-[A-Z0-9]{1,32}")
 CONTRACTS = Path(__file__).parent / "contracts"
 
 #: Turns of a conversation that are read for a prompt; the prompt itself is cut by characters, newest first.
@@ -31,6 +33,8 @@ FROM tickets t WHERE t.id = %s
 
 def prepare_ticket(subject: str) -> Context | None:
     """What the prompt may hold of a ticket, and who can be assigned, in one query. None: no such ticket."""
+    if not TICKET_ID.fullmatch(subject):
+        return None
     with connection.cursor() as cursor:
         cursor.execute(_READ_TICKET, [CONVERSATION_TURNS, subject])
         row = cursor.fetchone()
