@@ -1,4 +1,4 @@
-"""Start-up checks: the registry, the frozen schemas, the database's constraint and the settings agree, or nothing starts.
+"""Start-up checks: registry, frozen schemas, the database's constraint and the settings agree, or nothing starts.
 
 `receipts.E001` schema drifted · `E002` declared twice · `E003` schema not usable · `E004` allow-list differs from the
 constraint · `E005` provider URL · `E006` other setting · `W001` URL looks incomplete.
@@ -12,7 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import Warning as Advice
 from django.db import connection
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
@@ -26,9 +27,10 @@ CONSTRAINT = "receipt_tool_allowed"
 
 def contract_errors(tools: Registry) -> list[CheckMessage]:
     """E001–E003 for every tool that is declared."""
-    found: list[CheckMessage] = []
-    for tool in tools.duplicates:
-        found.append(Error(f"{tool.contract} is declared twice.", hint="A changed tool is a new version.", id="receipts.E002"))
+    found: list[CheckMessage] = [
+        Error(f"{tool.contract} is declared twice.", hint="A changed tool is a new version.", id="receipts.E002")
+        for tool in tools.duplicates
+    ]
     for tool in tools:
         try:
             digest = tool.digest()
@@ -85,7 +87,7 @@ def declared_allow_list() -> Iterable[str]:
 
 @register(Tags.database)
 def check_database_allow_list(databases: Any = None, **_: Any) -> list[CheckMessage]:
-    """E004 against the constraint that the database really holds (run by `migrate`, `check --database` and the server)."""
+    """E004 against the constraint that the database really holds: `check --database default`, before the server."""
     if not databases:
         return []
     with connection.cursor() as cursor:
@@ -119,7 +121,7 @@ def check_settings(**_: Any) -> list[CheckMessage]:
             )
         elif not parts.path.rstrip("/").endswith("/completions"):
             found.append(
-                Warning(
+                Advice(
                     "COMPLETIONS_URL is posted to exactly as it is, and it does not end in /chat/completions.",
                     hint="Give the full address of the endpoint.",
                     id="receipts.W001",

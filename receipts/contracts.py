@@ -68,7 +68,7 @@ class Applied:
     """The conversation changed while the model wrote; said on the receipt, does not block."""
 
 
-class ToolRefusal(Exception):  # noqa: N818 - a refusal is not an error of the program
+class ToolRefusal(Exception):
     """Raised by `Tool.apply` when the domain will not take the change; the transaction rolls back.
 
     `reason` is a key of `receipts.errors.REASONS`: `ticket_closed`, `ticket_gone`, `policy_assignee`.
@@ -142,10 +142,6 @@ class Tool:
     def digest(self) -> str:
         """The sha256 of the file as it is now."""
         return hashlib.sha256(self.schema_bytes).hexdigest()
-
-
-class DuplicateTool(ValueError):
-    """Two declarations of the same name and version."""
 
 
 class Registry:

@@ -124,7 +124,9 @@ class IdempotencyKeyRequired(ReceiptsError):
 
 class IdempotencyKeyInvalid(ReceiptsError):
     code, http_status, title = "idempotency_key_invalid", 400, "Idempotency-Key invalid"
-    default_detail = "The Idempotency-Key must be 8 to 255 of A-Z a-z 0-9 . _ : ~ - and not begin with a reserved prefix."
+    default_detail = (
+        "The Idempotency-Key must be 8 to 255 of A-Z a-z 0-9 . _ : ~ - and not begin with a reserved prefix."
+    )
     owner, next_step = Owner.YOU, "Send a well-formed key, a UUID for instance."
 
 

@@ -66,6 +66,9 @@ def _none_null(*fields: str) -> Q:
 class Receipt(models.Model):
     """The durable row of one tool call. Unique per person and idempotency key, for good."""
 
+    #: Seconds that the provider asked us to wait; known to the process that ran the attempt, not kept.
+    retry_after: int | None = None
+
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, related_name="receipts", db_index=False, help_text="who pressed"
@@ -181,9 +184,7 @@ class Receipt(models.Model):
             ),
             models.CheckConstraint(
                 condition=_all_null("replay_of", "replay_no", "replay_reason") & Q(root_id=F("id"))
-                | _none_null("replay_of", "replay_no", "replay_reason")
-                & ~Q(root_id=F("id"))
-                & ~Q(replay_reason=""),
+                | _none_null("replay_of", "replay_no", "replay_reason") & ~Q(root_id=F("id")) & ~Q(replay_reason=""),
                 name="replay_has_number_reason_and_root",
             ),
         ]
@@ -196,7 +197,9 @@ class Receipt(models.Model):
             models.Index(fields=["run", "-created_at", "-id"], name="receipt_by_run"),
             models.Index(fields=["input_hash", "-created_at", "-id"], name="receipt_by_input_hash"),
             models.Index(fields=["root_id", "-created_at", "-id"], name="receipt_by_root"),
-            models.Index(fields=["deadline_at"], condition=Q(status=Status.PENDING), name="receipt_pending_by_deadline"),
+            models.Index(
+                fields=["deadline_at"], condition=Q(status=Status.PENDING), name="receipt_pending_by_deadline"
+            ),
             models.Index(
                 fields=["on_behalf_of", "-created_at", "-id"],
                 condition=Q(on_behalf_of__isnull=False),
@@ -328,5 +331,3 @@ class SealedInput(models.Model):
 
     def __str__(self) -> str:
         return f"sealed input of {self.receipt_id}"
-
-

@@ -9,7 +9,18 @@ from typing import Self
 
 from django.db import connection
 
-_UNITS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86400, "day": 86400}
+_UNITS = {
+    "s": 1,
+    "sec": 1,
+    "second": 1,
+    "m": 60,
+    "min": 60,
+    "minute": 60,
+    "h": 3600,
+    "hour": 3600,
+    "d": 86400,
+    "day": 86400,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +46,8 @@ class Rate:
 _NTH_PRESS = """
 SELECT extract(epoch FROM at + make_interval(secs => %(seconds)s) - clock_timestamp()) FROM (
     (SELECT created_at AS at FROM tool_receipts
-      WHERE user_id = %(user)s AND replay_of IS NULL AND created_at > clock_timestamp() - make_interval(secs => %(seconds)s)
+      WHERE user_id = %(user)s AND replay_of IS NULL
+        AND created_at > clock_timestamp() - make_interval(secs => %(seconds)s)
       ORDER BY created_at DESC LIMIT %(presses)s)
     UNION ALL
     (SELECT at FROM audit_events

@@ -1,0 +1,221 @@
+"""Runs attempts apart from the request: a client that hangs up changes nothing.
+
+One background thread with one asyncio loop a process carries every fill in flight; a bounded pool of threads
+settles. The loop starts with the first attempt and belongs to the process id, so a forked server worker gets its own.
+The exit hook of the server calls `drain`, which lets attempts in flight end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import os
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from django.conf import settings
+from django.db import connection
+
+from receipts.errors import Overloaded
+from receipts.fill import Client
+from receipts.models import Receipt
+
+log = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
+
+
+class Inflight:
+    """An attempt that runs in this process: its future row, and what can be told of it meanwhile."""
+
+    def __init__(self, receipt_id: uuid.UUID) -> None:
+        self.receipt_id = receipt_id
+        self.future: Future[Receipt | None] = Future()
+        self._lock = threading.Lock()
+        self._draft = ""
+        self._decision: dict[str, Any] | None = None
+        self._listeners: list[queue.SimpleQueue[None]] = []
+        self.future.add_done_callback(lambda _: self._ring())
+
+    def write(self, delta: str) -> None:
+        """More of the draft has arrived."""
+        with self._lock:
+            self._draft += delta
+        self._ring()
+
+    def decide(self, proposal: dict[str, Any]) -> None:
+        """The proposal has passed the gates."""
+        with self._lock:
+            self._decision = proposal
+        self._ring()
+
+    def so_far(self) -> tuple[str, dict[str, Any] | None]:
+        """(draft text so far, validated proposal or None)"""
+        with self._lock:
+            return self._draft, self._decision
+
+    def listen(self) -> queue.SimpleQueue[None]:
+        """A bell that rings when there is more to tell; ring once at the start."""
+        bell: queue.SimpleQueue[None] = queue.SimpleQueue()
+        bell.put(None)
+        with self._lock:
+            self._listeners.append(bell)
+        return bell
+
+    def unlisten(self, bell: queue.SimpleQueue[None]) -> None:
+        with self._lock:
+            self._listeners.remove(bell)
+
+    def _ring(self) -> None:
+        with self._lock:
+            for bell in self._listeners:
+                bell.put(None)
+
+
+Attempt = Callable[["Runner", Inflight], Awaitable[Receipt | None]]
+
+
+class Runner:
+    """The loop and the pool of one process."""
+
+    def __init__(self) -> None:
+        self.client: Client
+        self._free = settings.MAX_IN_FLIGHT
+        self._lock = threading.Lock()
+        self._inflight: dict[uuid.UUID, Inflight] = {}
+        self._draining = False
+        self._settlers = ThreadPoolExecutor(settings.SETTLE_THREADS, thread_name_prefix="settle")
+        self._loop = asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        ready: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(ready,), name="attempts", daemon=True)
+        self._thread.start()
+        ready.result()
+
+    def _run(self, ready: Future[None]) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._open(ready))
+        self._loop.run_forever()
+        self._loop.run_until_complete(self.client.__aexit__(None, None, None))
+        self._loop.close()
+
+    async def _open(self, ready: Future[None]) -> None:
+        self.client = await Client().__aenter__()
+        ready.set_result(None)
+
+    # ── places ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def reserve(self) -> None:
+        """Take a place before the receipt is opened.
+
+        Raises: Overloaded when all are taken, or the process is ending.
+        """
+        with self._lock:
+            if self._free <= 0 or self._draining:
+                raise Overloaded(retry_after=2)
+            self._free -= 1
+
+    def release(self) -> None:
+        """Give a place back that no attempt used."""
+        with self._lock:
+            self._free += 1
+
+    def find(self, receipt_id: uuid.UUID) -> Inflight | None:
+        """The attempt of a receipt that runs here, if it runs here."""
+        return self._inflight.get(receipt_id)
+
+    # ── running ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def start(self, receipt_id: uuid.UUID, attempt: Attempt) -> Inflight:
+        """Run an attempt in a place that was reserved; the place comes back when it ends."""
+        inflight = Inflight(receipt_id)
+        with self._lock:
+            self._inflight[receipt_id] = inflight
+        self._loop.call_soon_threadsafe(self._spawn, inflight, attempt)
+        return inflight
+
+    def _spawn(self, inflight: Inflight, attempt: Attempt) -> None:
+        task = self._loop.create_task(self._carry(inflight, attempt))
+        self._tasks.add(task)  # the loop itself keeps only weak references
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, inflight: Inflight, attempt: Attempt) -> None:
+        answer: Receipt | None = None
+        failure: BaseException | None = None
+        try:
+            answer = await attempt(self, inflight)
+        except Exception as error:  # the row stays pending: the sweep settles it
+            log.exception("attempt of receipt %s broke", inflight.receipt_id)
+            failure = error
+        finally:
+            with self._lock:
+                self._free += 1
+                if self._inflight.get(inflight.receipt_id) is inflight:
+                    del self._inflight[inflight.receipt_id]
+            if failure is not None:
+                inflight.future.set_exception(failure)
+            else:
+                inflight.future.set_result(answer)
+
+    async def in_settler(self, work: Callable[[], Answer]) -> Answer:
+        """Run database work in the bounded pool; its connection goes back to the pool of connections afterwards."""
+
+        def job() -> Answer:
+            try:
+                return work()
+            finally:
+                connection.close()
+
+        return await self._loop.run_in_executor(self._settlers, job)
+
+    # ── ending ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def drain(self, seconds: float) -> int:
+        """Take nothing new, wait until what is in flight has ended. How many were still running when time was up.
+
+        Those stay `pending` and are swept once their deadline has passed; nothing of them can be applied any more
+        when this process has ended.
+        """
+        with self._lock:
+            self._draining = True
+            futures = [inflight.future for inflight in self._inflight.values()]
+        end = time.monotonic() + seconds
+        waited = concurrent.futures.wait(futures, timeout=max(0.0, end - time.monotonic()))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=5)
+        self._settlers.shutdown(wait=False, cancel_futures=True)
+        return len(waited.not_done)
+
+
+_runner: Runner | None = None
+_pid: int | None = None
+_starting = threading.Lock()
+
+
+def runner() -> Runner:
+    """This process's runner, started with the first call."""
+    global _runner, _pid
+    if _runner is None or _pid != os.getpid():
+        with _starting:
+            if _runner is None or _pid != os.getpid():
+                _runner, _pid = Runner(), os.getpid()
+    return _runner
+
+
+def drain(seconds: float = 35.0) -> int:
+    """For the server's exit hook: end this process's runner, if one was started. See `Runner.drain`."""
+    global _runner
+    if _runner is None or _pid != os.getpid():
+        return 0
+    ending, _runner = _runner, None
+    return ending.drain(seconds)
+
+
+def running(receipt_id: uuid.UUID) -> Inflight | None:
+    """The attempt of a receipt, where it runs in this process."""
+    return _runner.find(receipt_id) if _runner is not None and _pid == os.getpid() else None
