@@ -1,0 +1,51 @@
+"""The web process of `make run`: one worker process, many threads.
+
+A press holds its thread while the provider writes, up to 30 s, so the threads are the cap on what is in
+flight, plus the open streams, plus some for pages and refusals. Threads are made when they are first needed.
+
+No preload: a connection pool must not be shared by a fork. No max_requests: a restart waits for open streams,
+and everybody else waits for the restart.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+from django.conf import settings
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "receipts_project.settings")
+
+wsgi_app = "receipts_project.wsgi:application"
+bind = f"{os.environ.get('HOST') or '127.0.0.1'}:{os.environ.get('PORT') or '8000'}"
+workers = 1
+worker_class = "gthread"
+threads = settings.MAX_IN_FLIGHT + settings.MAX_STREAMS + 32
+worker_connections = threads + 512  # connections that wait between two requests hold no thread
+graceful_timeout = 35  # an attempt ends within 30 s; settling it takes moments
+control_socket_disable = True
+#: Set by the launcher, which alone decides when this process stops.
+SUPERVISED = os.environ.get("RECEIPTS_SUPERVISED") == "1"
+
+
+def ignore_the_terminal() -> None:
+    """Ctrl-C and a closed terminal reach the whole process group; gunicorn would drop the requests in flight."""
+    if SUPERVISED:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def when_ready(server: Any) -> None:
+    ignore_the_terminal()
+
+
+def post_worker_init(worker: Any) -> None:
+    ignore_the_terminal()
+
+
+def worker_exit(server: Any, worker: Any) -> None:
+    """Attempts outlive their requests; without this they would end unsettled and wait for the sweep."""
+    from receipts import runner
+
+    runner.drain()
