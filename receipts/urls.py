@@ -1,0 +1,18 @@
+"""The addresses of receipts and runs, below `/api/v1/`."""
+
+from __future__ import annotations
+
+from receipts.api import EventViews, ReceiptViews, RunViews
+from receipts.problem_pages import list_problems, show_problem
+from receipts.routes import route
+
+urlpatterns = [
+    *route("receipts", ReceiptViews.as_view({"get": "list"}), "receipts"),
+    *route("receipts/<str:receipt_id>", ReceiptViews.as_view({"get": "retrieve"}), "receipt"),
+    *route("receipts/<str:receipt_id>/run-receipts", ReceiptViews.as_view({"get": "run_receipts"}), "run-receipts"),
+    *route("receipts/<str:receipt_id>/events", EventViews.as_view({"get": "list"}), "events"),
+    *route("runs", RunViews.as_view({"get": "list"}), "runs"),
+    *route("runs/<str:run_id>", RunViews.as_view({"get": "retrieve"}), "run"),
+    *route("problems", list_problems, "problems"),
+    *route("problems/<str:code>", show_problem, "problem"),
+]
