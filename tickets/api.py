@@ -1,0 +1,217 @@
+"""Tickets over REST, and the press itself: each view makes one call into the flow or the domain."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+
+from receipts import flow
+from receipts.api import answer_filing, place_for_stream
+from receipts.errors import NotFound, PermissionDenied, ReceiptsError
+from receipts.keys import parse_key
+from receipts.pages import Keyset, read_moment
+from receipts.parsers import body_error
+from receipts.serializers import ReceiptSerializer
+from receipts.wire import EVENT_STREAM, EventStreamRenderer, Wire, answer, prefers_async, problems
+from tickets import actions
+from tickets.filters import TicketFilter
+from tickets.models import Followup, Ticket
+from tickets.serializers import (
+    FollowupSerializer,
+    NewTicketSerializer,
+    PressSerializer,
+    TicketChangeSerializer,
+    TicketSerializer,
+    TicketWithConversationSerializer,
+    conversation_json,
+    followup_json,
+    ticket_json,
+)
+
+#: Turns that a ticket is read with; older ones stay in the database.
+CONVERSATION_TURNS = 200
+
+TICKET_ID = OpenApiParameter(
+    "ticket_id", OpenApiTypes.STR, OpenApiParameter.PATH, description="`TCK-1008`", pattern=r"^TCK-[A-Z0-9]{1,32}$"
+)
+_TICKET_ID = re.compile(r"TCK-[A-Z0-9]{1,32}")
+_FOLLOWUP_ID = re.compile(r"FUP-[A-Za-z0-9]{1,32}")
+
+
+def _read_id(form: re.Pattern[str]) -> Any:
+    def read(text: str) -> str:
+        if not form.fullmatch(text):
+            raise ValueError(text)
+        return text
+
+    return staticmethod(read)
+
+
+def _known_form(ticket_id: str) -> str:
+    """Raises: NotFound for what cannot be a ticket's id; NUL in an address never reaches the database."""
+    if not _TICKET_ID.fullmatch(ticket_id):
+        raise NotFound
+    return ticket_id
+
+
+def _must_be_lead(request: Request) -> None:
+    """Raises: PermissionDenied."""
+    if not request.user.has_perm("receipts.file_followup"):
+        raise PermissionDenied
+
+
+def _valid(serializer: NewTicketSerializer | TicketChangeSerializer) -> dict[str, Any]:
+    """Raises: ValidationError naming the fields."""
+    serializer.is_valid(raise_exception=True)
+    return dict(serializer.validated_data)
+
+
+class TicketPages(Keyset):
+    """By last change."""
+
+    order = ("updated_at", "id")
+    readers = (read_moment, _read_id(_TICKET_ID).__func__)
+
+
+class FollowupPages(Keyset):
+    readers = (read_moment, _read_id(_FOLLOWUP_ID).__func__)
+
+
+class TicketViews(Wire):
+    """Tickets: list, open, read, change. Every signed-in person sees every ticket; leads write."""
+
+    queryset = Ticket.objects.all()
+    serializer_class = TicketSerializer
+    filterset_class = TicketFilter
+    pagination_class = TicketPages
+
+    @extend_schema(responses={200: TicketSerializer(many=True), **problems(400)})
+    def list(self, request: Request) -> HttpResponse:
+        """Last changed first."""
+        return self.page_of(Ticket.objects.all(), lambda tickets: [ticket_json(ticket) for ticket in tickets])
+
+    @extend_schema(
+        request=NewTicketSerializer,
+        responses={201: TicketWithConversationSerializer, **problems(400, 403, 415)},
+    )
+    def create(self, request: Request) -> HttpResponse:
+        """Open a ticket; it gets the next number."""
+        _must_be_lead(request)
+        ticket = actions.open_ticket(**_valid(NewTicketSerializer(data=request.data)))
+        return answer(_with_conversation(ticket), 201, {"Location": f"/api/v1/tickets/{ticket.id}"})
+
+    @extend_schema(parameters=[TICKET_ID], responses={200: TicketWithConversationSerializer, **problems(404)})
+    def retrieve(self, request: Request, ticket_id: str) -> HttpResponse:
+        """A ticket with its conversation."""
+        return answer(_with_conversation(_find(ticket_id)))
+
+    @extend_schema(
+        parameters=[TICKET_ID],
+        request=TicketChangeSerializer,
+        responses={200: TicketWithConversationSerializer, **problems(400, 403, 404, 415)},
+    )
+    def partial_update(self, request: Request, ticket_id: str) -> HttpResponse:
+        """Change status, priority, assignee or subject."""
+        _must_be_lead(request)
+        key = _find(ticket_id).pk
+        changes = _valid(TicketChangeSerializer(data=request.data))
+        return answer(_with_conversation(actions.change_ticket(ticket_id=key, changes=changes)))
+
+
+def _find(ticket_id: str) -> Ticket:
+    """Raises: NotFound."""
+    ticket = Ticket.objects.filter(pk=_known_form(ticket_id)).first()
+    if ticket is None:
+        raise NotFound
+    return ticket
+
+
+def _with_conversation(ticket: Ticket) -> dict[str, Any]:
+    newest = list(ticket.messages.order_by("-id")[:CONVERSATION_TURNS])
+    return {**ticket_json(ticket), "conversation": conversation_json(newest[::-1])}
+
+
+class FollowupViews(Wire):
+    """The follow-ups of a ticket, and the press that files one."""
+
+    queryset = Followup.objects.none()
+    serializer_class = FollowupSerializer
+    renderer_classes = [JSONRenderer, EventStreamRenderer]
+    pagination_class = FollowupPages
+
+    @extend_schema(
+        parameters=[TICKET_ID],
+        responses={(200, "application/json"): FollowupSerializer(many=True), **problems(400, 404)},
+    )
+    def list(self, request: Request, ticket_id: str) -> HttpResponse:
+        """Newest first."""
+        rows: QuerySet[Followup] = Followup.objects.filter(ticket=_find(ticket_id)).select_related("created_by")
+        return self.page_of(rows, lambda followups: [followup_json(followup) for followup in followups])
+
+    @extend_schema(
+        operation_id="file_followup",
+        parameters=[
+            TICKET_ID,
+            OpenApiParameter(
+                "Idempotency-Key",
+                OpenApiTypes.STR,
+                OpenApiParameter.HEADER,
+                required=True,
+                description="8 to 255 of `A-Za-z0-9._:~-`, bare or quoted; the same on every retry of one press",
+                pattern=r"^[A-Za-z0-9._:~-]{8,255}$",
+            ),
+            OpenApiParameter(
+                "Prefer",
+                OpenApiTypes.STR,
+                OpenApiParameter.HEADER,
+                description="`respond-async`: 202 at once; the receipt tells the rest",
+            ),
+        ],
+        request=PressSerializer,
+        responses={
+            (201, "application/json"): OpenApiResponse(ReceiptSerializer, description="filed"),
+            (200, "application/json"): OpenApiResponse(ReceiptSerializer, description="filed before; same key"),
+            (202, "application/json"): OpenApiResponse(ReceiptSerializer, description="accepted, pending"),
+            (200, EVENT_STREAM): OpenApiResponse(OpenApiTypes.STR, description="the press as it happens"),
+            **problems(400, 403, 404, 409, 415, 422, 429, 502, 503, 504),
+        },
+    )
+    def create(self, request: Request, ticket_id: str) -> HttpResponseBase:
+        """Draft a follow-up from the notes and file it."""
+        narrated = request.accepted_media_type == EVENT_STREAM
+        respond_async = prefers_async(request._request) and not narrated
+        with place_for_stream(narrated):
+            filing = flow.file(
+                tool="file_followup",
+                user=request.user,
+                subject=_known_form(ticket_id),
+                key=request.META.get("HTTP_IDEMPOTENCY_KEY"),
+                body=lambda: _body(request),
+                respond_async=respond_async,
+            )
+            return answer_filing(filing, reader=request.user, narrated=narrated, respond_async=respond_async)
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        """Echo the key, once it is known to be well-formed: a client may then match answers to presses."""
+        response = super().finalize_response(request, response, *args, **kwargs)
+        try:
+            response.headers["Idempotency-Key"] = parse_key(request.META.get("HTTP_IDEMPOTENCY_KEY"))
+        except ReceiptsError:
+            return response
+        return response
+
+
+def _body(request: Request) -> dict[str, Any]:
+    """Raises: InvalidRequest, UnsupportedMediaType."""
+    data = request.data
+    if not isinstance(data, dict) or hasattr(data, "getlist"):  # DRF's empty form stands for "no body"
+        raise body_error("is missing")
+    return data

@@ -1,0 +1,3 @@
+"""The leads' pages."""
+
+urlpatterns: list = []
