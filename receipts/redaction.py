@@ -265,7 +265,7 @@ _IS = r"(?:\s{0,3}(?P<op_%s>=>|:=|={1,3}|:)|\s(?:is|was|ist|lautet|est|es|é)\b:
 _ASSIGNMENT = re.compile(
     # "password for ben@example.com: …", "password - …", even "password hunter2"; a key needs an assignment.
     rf"(?:(?P<password>{_PASSWORD})[\"'\]]?(?:\s(?:for|für|pour|para|per|of)\s[^\s:=]{{1,60}})?"
-    rf"(?:{_IS % 'password'}|\s(?:[-–]\s)?)|(?:{_KEY})[\"'\]]?{_IS % 'key'})"
+    rf"(?:{_IS % 'password'}|(?P<space>\s(?:[-–]\s)?))|(?:{_KEY})[\"'\]]?{_IS % 'key'})"
     r"(?:\"(?P<double>[^\"\n]{1,400})\"|'(?P<single>[^'\n]{1,400})'"
     # A separator belongs to the value unless the next assignment or a space follows it.
     r"|(?P<bare>(?:[^\s\"'<>,;&]|[,;&](?!\s|$|[\w-]{1,40}[=:])){3,400}))",
@@ -278,7 +278,7 @@ _STEMS = (  # noqa: SIM905 (one line of words)
 ).split()
 _PLACEHOLDER = re.compile(
     r"none|null|nil|undefined|true|false|yes|no|required|missing|invalid|expired|changed|reset|unset|empty"
-    r"|optional|string|str|hidden|redacted|x+|\*+|•+|\.+|[\w.]+\(.*|[$<{%\[].*",
+    r"|optional|string|str|hidden|redacted|x+|\*+|•+|\.+|[\w.]+\(.*|[$<{%\[].*|--.*|https?://.*",
     re.IGNORECASE | re.DOTALL,
 )
 #: Names of our own things, dates and versions may stand where a secret would.
@@ -293,6 +293,8 @@ def _assignments(text: str) -> Iterator[Span]:
         value = found[group] if group != "bare" else found[group].rstrip(".,;:)]}")
         if len(value) < 4 or _PLACEHOLDER.fullmatch(value) or _OUR_OWN.fullmatch(value):
             continue
+        if found["space"] and found["password"].lower() == "pass":
+            continue  # the verb: "pass v2beta1 instead"
         said_so = found["password"] and (group != "bare" or "=" in (found["op_password"] or ""))
         if said_so or _looks_random(value):
             yield found.start(group), found.start(group) + len(value)
@@ -508,7 +510,7 @@ _AMOUNT_BEHIND = re.compile(r"[.,][0-9]|\s?(?:%|€|\$|£|EUR|USD|GBP|CHF)")
 #: National ways of writing that are a phone's and hardly anything else's, and where they must be valid.
 #: The North American plan is a shape alone: its fictional 555 numbers are what people type.
 _NATIONAL: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
-    (re.compile(r"(?:1[ .-]?)?\(?[2-9]\d\d\)?[ .-]{0,2}[2-9]\d\d[ .-]\d{4}"), ()),
+    (re.compile(r"(?:1[ .-]?)?\(?[2-9]\d\d(?:\) ?|[ .-])[2-9]\d\d[ .-]?\d{4}"), ()),
     (re.compile(r"8[ -]?\(?[3489]\d\d\)?[ -]?\d{3}[ -]?\d\d[ -]?\d\d"), ("RU", "KZ")),
     (re.compile(r"\(\d{2,4}\)[ -]?\d{3,5}[ -]?\d{4}"), ("BR", "AR", "MX", "CO", "US")),
     (re.compile(r"3\d\d[ .-]\d{3}[ .-]?\d{3,4}"), ("IT",)),

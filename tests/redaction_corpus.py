@@ -132,6 +132,7 @@ PHONE = [
     "En dash ⟦phone:030–1234567⟧",
     "WhatsApp ⟦phone:+972-54-123-4567⟧ / ⟦phone:054-123-4567⟧",
     "fictional ⟦phone:+1 555 010 0199⟧ and ⟦phone:+15555550123⟧",
+    "or on ⟦phone:703-4800500⟧ after 10am",
     "Dotted ⟦phone:+49.171.1234567⟧.",
     "⟦phone:030 1234567⟧ / ⟦phone:0171 2345678⟧",
     '{"callback": "⟦phone:+353 1 234 5678⟧"}',
@@ -208,6 +209,9 @@ SECRET = [
     f"client_secret=⟦secret:{MIX36}⟧ redirect_uri=x",
     "aws_secret_access_key = ⟦secret:wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY⟧",
     "AccountKey=⟦secret:Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq⟧;EndpointSuffix=core",
+    "db password for prod: ⟦secret:hunter2x⟧",
+    "my pass is ⟦secret:Blue42!⟧",
+    "root pw ⟦secret:hunter2x⟧ until Monday",
     "DB_PASSWORD=⟦secret:s3cr3t-pw⟧",
     "https://⟦secret:admin:pa55word⟧@intranet.example.com/login",
     "postgres://⟦secret:app:p@ss⟧@db.example.com:5432/receipts",
@@ -229,8 +233,7 @@ SECRET = [
 MIXED = [
     "Anna (⟦e-mail:anna@example.com⟧, ⟦phone:+49 30 1234567⟧) wants "
     "⟦IBAN:DE89 3704 0044 0532 0130 00⟧ credited by 2026-02-01.",
-    "TCK-1008: ⟦e-mail:ben@example.com⟧ paid 49.90 EUR with ⟦card:4242 4242 4242 4242⟧ "
-    "at 2026-01-05T10:00:00Z",
+    "TCK-1008: ⟦e-mail:ben@example.com⟧ paid 49.90 EUR with ⟦card:4242 4242 4242 4242⟧ at 2026-01-05T10:00:00Z",
     "password=⟦secret:hunter22⟧ for ⟦e-mail:root@example.org⟧ on 192.0.2.10",
 ]
 
@@ -309,6 +312,8 @@ NEAR_MISSES: list[str] = [
     "password reset does not work",
     "password: please send a new one",
     "the password is expired",
+    "pass --parallel=1 to use it, then pass v2beta1 on",
+    "curl -u admin:password http://127.0.0.1:8000/users/",
     "token expired, token: missing",
     "max_tokens=4096, prompt_tokens: 1523, total_tokens=20481",
     "Bearer authentication and Basic responsibilities",
