@@ -13,7 +13,7 @@ import environ
 from csp.constants import NONCE, NONE, SELF
 
 from receipts_project import embedded_postgres
-from receipts_project.generated_secrets import read_or_create, make_fernet_key, make_secret
+from receipts_project.generated_secrets import make_fernet_key, make_secret, read_or_create
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -185,11 +185,12 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["receipts.parsers.StrictJSONParser"],
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "receipts.problems.exception_handler",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+    "URL_FORMAT_OVERRIDE": None,  # the Accept header says it, and nothing else
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
     "COERCE_DECIMAL_TO_STRING": True,
 }
@@ -207,6 +208,11 @@ SPECTACULAR_SETTINGS = {
     "REDOC_DIST": "SIDECAR",
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {  # several things have a status; each gets its own name in the schema
+        "ReceiptStatus": "receipts.serializers.STATUSES",
+        "Outcome": "receipts.serializers.OUTCOMES",
+        "TicketStatus": "tickets.models.Ticket.Status",
+    },
 }
 
 CONTENT_SECURITY_POLICY = {
