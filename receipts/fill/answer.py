@@ -112,7 +112,7 @@ class Answer:
 
     def message(self, text: str) -> None:
         """Take the one JSON document of an unstreamed answer. Raises: Refusal."""
-        document = _strict(text, "{[")
+        document = _strict_document(text)
         _refuse_errors(document)
         if not isinstance(document, dict) or "choices" not in document:
             raise protocol()
@@ -127,7 +127,7 @@ class Answer:
             if not isinstance(choice.get("message"), dict):
                 raise protocol()
             self._finish(choice)
-            self._said(choice["message"])
+            self._said(choice["message"], whole=True)
         if choices and self.finish_reason is None:
             self.notes.append("no_finish_reason")
         self.done = True
@@ -161,7 +161,7 @@ class Answer:
         if self.finish_reason is None or self.finish_reason in COMPLETE:
             self.finish_reason = (label(reason, 64) or "").lower()
 
-    def _said(self, said: dict[str, Any]) -> None:
+    def _said(self, said: dict[str, Any], *, whole: bool = False) -> None:
         """One message or delta. Reasoning is never looked at: arguments are not read from thoughts."""
         if said.get("refusal"):
             self.refused = True
@@ -178,7 +178,7 @@ class Answer:
         if calls is not None and not isinstance(calls, list):
             raise protocol()
         for call in calls or []:
-            self._tool_call(call)
+            self._tool_call(call, whole)
 
     def _part(self, part: Any) -> None:
         if not isinstance(part, dict):
@@ -191,10 +191,12 @@ class Answer:
         elif kind not in _THOUGHT_PARTS:
             raise protocol()
 
-    def _tool_call(self, said: Any) -> None:
+    def _tool_call(self, said: Any, whole: bool) -> None:
         if not isinstance(said, dict) or not isinstance(said.get("function"), dict):
             raise protocol()
-        call = self._call_of(said)
+        if whole:
+            self.calls.append(Call())  # a message lists its calls; only deltas carry an index
+        call = self.calls[-1] if whole else self._call_of(said)
         name = said["function"].get("name")
         # The name comes once; some servers repeat it whole with each delta.
         if isinstance(name, str) and name != call.name:
@@ -333,15 +335,27 @@ def _strict_text(document: bytes) -> str:
         raise protocol("utf8") from None
 
 
-def _strict(text: str, opening: str = "") -> Any:
-    """Parse; a document that does not even open like one of `opening` is not our protocol at all.
-
-    Permanent.
-    """
+def _strict(text: str) -> Any:
+    """Raises: Refusal `provider_protocol`."""
     try:
         return parse(text)
     except NotStrictJson:
-        raise protocol(retryable=not opening or text[:1] in tuple(opening)) from None
+        raise protocol() from None
+
+
+def _strict_document(text: str) -> Any:
+    """The document of an unstreamed answer.
+
+    Raises: Refusal `provider_truncated` when it ends midway; `provider_protocol`, which is permanent when the
+    body does not even open like JSON: then the address is wrong.
+    """
+    opened = text.startswith(("{", "["))
+    try:
+        return parse(text)
+    except NotStrictJson as broken:
+        if opened and broken.unfinished:
+            raise failed("framing", "provider_truncated") from None
+        raise protocol(retryable=opened) from None
 
 
 def _refuse_errors(document: Any) -> None:

@@ -14,6 +14,7 @@ import logging
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from types import TracebackType
 from typing import Self
 
@@ -173,8 +174,12 @@ async def _drain(exchange: Exchange) -> None:
         await exchange.close()
 
 
+@cache
 def _trust() -> ssl.SSLContext:
-    """The machine's own trust store (companies add theirs there) and certifi's (slim images have none)."""
+    """The machine's own trust store (companies add theirs there) and certifi's (slim images have none).
+
+    Made once a process: reading the certificates takes longer than a call.
+    """
     context = ssl.create_default_context()
     context.load_verify_locations(certifi.where())
     return context

@@ -37,6 +37,11 @@ ERROR_BODY_SECONDS = 2.0
 _learned: dict[tuple[str, str], str] = {}
 
 
+def forget_downgrades() -> None:
+    """Begin at the top of the ladder again: for an operator who changed the provider, and for tests."""
+    _learned.clear()
+
+
 async def fill(
     tool: Tool,
     context: Context,
@@ -181,19 +186,23 @@ class _Fill:
         declared = exchange.headers.get("content-type", "")
         reader = Reader(declared=declared, limits=self.limits, on_text=self._drafted)
         try:
+            await self._read_on(exchange, reader)
+            return reader.end()
+        finally:
+            self._remember(reader)
+
+    async def _read_on(self, exchange: Exchange, reader: Reader) -> None:
+        try:
             async with asyncio.timeout(None) as linger, aclosing(exchange.packets()) as packets:
                 async for packet in packets:
                     if reader.feed(packet):
                         exchange.is_answered = True
-                        break
+                        return
                     if reader.is_terminal and linger.when() is None:
                         linger.reschedule(asyncio.get_running_loop().time() + LINGER_SECONDS)
         except TimeoutError:
             if not linger.expired():
                 raise
-        finally:
-            self._remember(reader)
-        return reader.end()
 
     def _remember(self, reader: Reader) -> None:
         answer, facts = reader.answer, self.facts

@@ -16,8 +16,11 @@ from typing import Any
 MAX_DEPTH = 64
 
 
-class NotStrictJson(ValueError):  # noqa: N818 - reads as what it says
+class NotStrictJson(ValueError):
     """Text that is not one strict JSON value. The message never holds the text."""
+
+    unfinished: bool = False
+    """The text ended in the middle of a value: it may have been cut off."""
 
 
 def parse(text: str) -> Any:
@@ -28,11 +31,14 @@ def parse(text: str) -> Any:
     """
     try:
         value = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        broken = NotStrictJson("not JSON")
+        broken.unfinished = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+        # `from None`: a JSONDecodeError carries the whole document, which must not reach a log.
+        raise broken from None
     except NotStrictJson:
         raise
     except (ValueError, RecursionError) as error:
-        # `from None`: a JSONDecodeError carries the whole document, which must not reach a traceback or a
-        # log.
         raise NotStrictJson(type(error).__name__) from None
     if text.count("{") + text.count("[") > MAX_DEPTH:
         _check_depth(value)

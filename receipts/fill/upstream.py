@@ -95,9 +95,7 @@ def refusal_of_error(error: Any) -> Refusal:
 
 
 def _refusal(gate: str, reason: str, wait: float | None, body: str) -> Refusal:
-    if reason == "provider_rate_limited" and (
-        _QUOTA_WORDS.search(body) or (wait is not None and wait > LONGEST_WAIT)
-    ):
+    if reason == "provider_rate_limited" and (_QUOTA_WORDS.search(body) or (wait is not None and wait > LONGEST_WAIT)):
         return failed(gate, "provider_quota")
     waitable = reason in ("provider_rate_limited", "provider_unavailable") and wait is not None
     after = max(1, math.ceil(wait)) if waitable and wait is not None and wait <= LONGEST_WAIT else None

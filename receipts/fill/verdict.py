@@ -8,7 +8,7 @@ from __future__ import annotations
 from receipts.errors import ArgMismatch, FillFailed, FillInvalid, ReceiptsError
 
 
-class Refusal(Exception):  # noqa: N818 - most of them are the model's or the provider's fault, not an error of ours
+class Refusal(Exception):
     """Raised inside the seam; `fill()` turns it into a `Filled`.
 
     Attributes:
@@ -33,9 +33,7 @@ class NothingArrived(Refusal):
     """The call failed before any byte of an answer: it may be made once more."""
 
 
-def failed(
-    gate: str, reason: str, *, retryable: bool | None = None, retry_after: int | None = None
-) -> Refusal:
+def failed(gate: str, reason: str, *, retryable: bool | None = None, retry_after: int | None = None) -> Refusal:
     """No complete answer: 502 `fill_failed`; retryable as the reason says, unless told otherwise."""
     return Refusal(gate, FillFailed(reason=reason, retryable=retryable, retry_after=retry_after))
 

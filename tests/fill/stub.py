@@ -1,7 +1,7 @@
 """A provider made of raw bytes: a framework would correct what these tests are about.
 
-A script is a list of responses; a response is a list of steps. The stub reads one whole request, then plays the next
-response; after the last one it plays that one again.
+A script is a list of responses; a response is a list of steps. The stub reads one whole request, then plays
+the next response; after the last one it plays that one again.
 """
 
 from __future__ import annotations
@@ -77,9 +77,7 @@ class Stub:
 async def _read_request(reader: asyncio.StreamReader) -> bytes:
     head = await reader.readuntil(b"\r\n\r\n")
     length = next(
-        int(line.split(b":")[1])
-        for line in head.lower().split(b"\r\n")
-        if line.startswith(b"content-length:")
+        int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
     )
     return head + await reader.readexactly(length)
 
