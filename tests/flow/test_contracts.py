@@ -1,0 +1,141 @@
+"""Start-up checks: a contract that drifted, a registry that disagrees, a setting that cannot be meant."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+from django.db import connection
+
+from receipts import checks
+from receipts.contracts import Effect, Registry, ReplayRule, registry
+from receipts.errors import BY_CODE, REASONS
+from receipts.lifecycle import Outcome
+from tickets.tools import FILE_FOLLOWUP
+
+ARTICLE_SCHEMA = {
+    "type": "object",
+    "required": ["ticket_id", "summary", "assignee"],
+    "additionalProperties": False,
+    "properties": {
+        "ticket_id": {"type": "string", "minLength": 8},
+        "summary": {"type": "string", "minLength": 12, "maxLength": 500},
+        "assignee": {"type": "string", "minLength": 3},
+    },
+}
+
+
+def ids(found: list[Any]) -> set[str]:
+    return {message.id for message in found}
+
+
+def registry_of(*tools: Any) -> Registry:
+    made = Registry()
+    for tool in tools:
+        made.register(tool)
+    return made
+
+
+def test_version_1_is_the_articles_schema() -> None:
+    assert FILE_FOLLOWUP.schema == ARTICLE_SCHEMA
+    assert (FILE_FOLLOWUP.version, FILE_FOLLOWUP.contract, FILE_FOLLOWUP.effect) == (1, "file_followup@1", Effect.WRITE)
+    assert FILE_FOLLOWUP.digest() == FILE_FOLLOWUP.schema_sha256
+
+
+def test_as_shipped_nothing_is_found() -> None:
+    assert ids(run_checks()) <= {"receipts.W001"}
+
+
+def test_changed_schema_stops_the_process(tmp_path: Path) -> None:
+    drifted = tmp_path / "schema.json"
+    drifted.write_bytes(FILE_FOLLOWUP.schema_bytes.replace(b"500", b"5000"))
+
+    assert ids(checks.contract_errors(registry_of(replace(FILE_FOLLOWUP, schema_path=drifted)))) == {"receipts.E001"}
+
+
+def test_second_declaration_of_a_version_stops_the_process() -> None:
+    assert ids(checks.contract_errors(registry_of(FILE_FOLLOWUP, replace(FILE_FOLLOWUP)))) == {"receipts.E002"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        b'{"type": "nonsense"}',
+        b'{"type": "object", "required": ["ticket_id"], "properties": {}}',
+        b'{"type": "object", "additionalProperties": false, "required": ["summary"]}',
+    ],
+)
+def test_schema_that_cannot_guard_stops_the_process(tmp_path: Path, schema: bytes) -> None:
+    path = tmp_path / "schema.json"
+    path.write_bytes(schema)
+
+    assert "receipts.E003" in ids(checks.contract_errors(registry_of(replace(FILE_FOLLOWUP, schema_path=path))))
+
+
+def test_missing_schema_file_stops_the_process(tmp_path: Path) -> None:
+    gone = replace(FILE_FOLLOWUP, schema_path=tmp_path / "gone.json")
+
+    assert ids(checks.contract_errors(registry_of(gone))) == {"receipts.E003"}
+
+
+def test_tool_outside_the_allow_list_stops_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry.register(replace(FILE_FOLLOWUP, name="delete_ticket"))
+    try:
+        assert "receipts.E004" in ids(checks.check_contracts())
+    finally:
+        del registry._tools["delete_ticket", 1]
+
+
+@pytest.mark.django_db
+def test_database_that_allows_other_tools_stops_the_process() -> None:
+    assert checks.check_database_allow_list(databases=["default"]) == []
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE tool_receipts DROP CONSTRAINT receipt_tool_allowed")
+        cursor.execute("ALTER TABLE tool_receipts ADD CONSTRAINT receipt_tool_allowed CHECK (tool_name IN ('x', 'y'))")
+
+    assert ids(checks.check_database_allow_list(databases=["default"])) == {"receipts.E004"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "found"),
+    [
+        ("COMPLETIONS_URL", "ftp://models.example/v1/chat/completions", "receipts.E005"),
+        ("COMPLETIONS_URL", "https://me:secret@models.example/v1/chat/completions", "receipts.E005"),
+        ("COMPLETIONS_URL", "https://models.example/v1", "receipts.W001"),
+        ("COMPLETIONS_MODE", "magic", "receipts.E006"),
+        ("COMPLETIONS_AUTH", "cookie", "receipts.E006"),
+        ("COMPLETIONS_EXTRA", [1], "receipts.E006"),
+        ("THROTTLE_PRESSES", "often", "receipts.E006"),
+        ("FILL_BUDGET_SECONDS", 31.0, "receipts.E006"),
+    ],
+)
+def test_setting_that_cannot_be_meant_is_named(settings: Any, name: str, value: Any, found: str) -> None:
+    setattr(settings, name, value)
+
+    messages = checks.check_settings()
+
+    assert ids(messages) == {found}
+    assert "secret" not in str(messages)
+
+
+def test_replay_rule_decides_what_is_replayable() -> None:
+    rules = {rule: replace(FILE_FOLLOWUP, replay_rule=rule).replayable for rule in ReplayRule}
+
+    assert [rules[ReplayRule.FREELY](end) for end in Outcome] == [True, True, True]
+    assert [rules[ReplayRule.UNLESS_APPLIED](end) for end in Outcome] == [False, True, True]
+    assert [rules[ReplayRule.NEVER](end) for end in Outcome] == [False, False, False]
+
+
+def test_every_code_and_reason_has_a_sentence_an_owner_and_a_next_step() -> None:
+    for error in BY_CODE.values():
+        assert error.default_detail
+        assert error.owner
+        assert error.next_step.endswith(".")
+        assert 400 <= error.http_status < 600
+    for reason in REASONS.values():
+        assert reason.sentence.endswith(".")
+        assert reason.owner
+        assert reason.next_step.endswith(".")
