@@ -9,11 +9,15 @@ and everybody else waits for the restart.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import sys
 from typing import Any
 
 from django.conf import settings
+
+from receipts_project.postgres_keeper import PR_SET_PDEATHSIG
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "receipts_project.settings")
 
@@ -34,6 +38,16 @@ def ignore_the_terminal() -> None:
     if SUPERVISED:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def end_with_master() -> None:
+    """A worker that outlives its killed master would keep the port for as long as its requests take (Linux)."""
+    if SUPERVISED and sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def post_fork(server: Any, worker: Any) -> None:
+    end_with_master()
 
 
 def when_ready(server: Any) -> None:

@@ -32,10 +32,8 @@ COVERED_BY = {"requirements.lock": "requirements-dev.lock"}
 
 def main(name: str) -> str | int:
     """Exit status 0, or a sentence on stderr."""
-    if sys.version_info < (3, 11):
-        return (
-            "Python 3.11 or newer is needed, and this is %d.%d: set PYTHON=/path/to/python3.11" % sys.version_info[:2]
-        )
+    if sys.version_info < (3, 11):  # noqa: UP036 - this is where older ones are refused
+        return f"Python 3.11 or newer is needed, and this is {VERSION}: set PYTHON=/path/to/python3.11"
     wanted = {lock: digest(lock) for lock in (name, COVERED_BY.get(name)) if lock}
     with open(__file__) as guard:
         fcntl.flock(guard, fcntl.LOCK_EX)  # `make run` and `make test` at once
