@@ -1,0 +1,11 @@
+"""The audit console: the ledger in Django's admin, read-only for everyone, superusers included."""
+
+from django.contrib import admin
+
+from receipts.admin import attempts, events, receipts, runs
+
+__all__ = ["attempts", "events", "receipts", "runs"]
+
+admin.site.site_header = "Receipts · audit console"
+admin.site.site_title = "Receipts"
+admin.site.index_title = "Ledger and people"

@@ -6,10 +6,10 @@ import argparse
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 from knox.models import AuthToken
+from knox.settings import knox_settings
 
 #: Ten years: a longer life is a mistake, and timedelta overflows far beyond it.
 MAX_DAYS = 3650
@@ -27,7 +27,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("user", metavar="USER", help="the username")
-        default = settings.REST_KNOX["TOKEN_TTL"].days
+        default = knox_settings.TOKEN_TTL.days
         parser.add_argument("--days", type=days, default=default, help=f"days until it expires (default {default})")
 
     def handle(self, *_args: Any, **options: Any) -> None:

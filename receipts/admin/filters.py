@@ -1,0 +1,138 @@
+"""The console's filters: fixed choices, so that no page scans the table to find out what there is."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+from django.http import HttpRequest
+from django.utils import timezone
+
+from receipts import errors
+from receipts.contracts import registry
+from receipts.errors import REASONS
+from receipts.filters import OUTCOMES
+from receipts.lifecycle import Outcome, Status
+
+#: The errors that a settled row can hold.
+SETTLED = (
+    errors.FillFailed,
+    errors.FillInvalid,
+    errors.ArgMismatch,
+    errors.DeadlineExceeded,
+    errors.TicketConflict,
+    errors.ApplyFailed,
+    errors.Abandoned,
+    errors.Cancelled,
+    errors.InternalError,
+)
+
+
+class Choice(admin.SimpleListFilter):
+    """A filter with fixed choices; any other value sends the reader to an unfiltered page that says so."""
+
+    def choices_of(self) -> Iterable[tuple[str, str]]:
+        raise NotImplementedError
+
+    def condition(self, value: str) -> Q:
+        raise NotImplementedError
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return list(self.choices_of())
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Raises: IncorrectLookupParameters."""
+        value = self.value()
+        if value is None:
+            return queryset
+        if value not in dict(self.lookup_choices):
+            raise IncorrectLookupParameters(value)
+        return queryset.filter(self.condition(value))
+
+
+class OutcomeFilter(Choice):
+    title, parameter_name = "outcome", "outcome"
+
+    def choices_of(self) -> Iterable[tuple[str, str]]:
+        return [(outcome.value, outcome.value) for outcome in Outcome]
+
+    def condition(self, value: str) -> Q:
+        return OUTCOMES[Outcome(value)]
+
+
+class ErrorCodeFilter(Choice):
+    title, parameter_name = "error code", "error_code"
+
+    def choices_of(self) -> Iterable[tuple[str, str]]:
+        return [(error.code, f"{error.title} ({error.code})") for error in SETTLED]
+
+    def condition(self, value: str) -> Q:
+        return Q(status=Status.FAILED, error_code=value)  # the status brings in the partial index
+
+
+class ErrorReasonFilter(Choice):
+    title, parameter_name = "reason", "error_reason"
+
+    def choices_of(self) -> Iterable[tuple[str, str]]:
+        return [(name, name) for name in REASONS]
+
+    def condition(self, value: str) -> Q:
+        return Q(status=Status.FAILED, error_reason=value)
+
+
+class ToolFilter(Choice):
+    title, parameter_name = "tool", "tool"
+
+    def choices_of(self) -> Iterable[tuple[str, str]]:
+        return [(name, name) for name in registry.names()]
+
+    def condition(self, value: str) -> Q:
+        return Q(tool_name=value)
+
+
+class AttentionFilter(Choice):
+    """Pending past the deadline: the sweep has not come by, or does not run."""
+
+    title, parameter_name = "attention", "attention"
+
+    def choices_of(self) -> Iterable[tuple[str, str]]:
+        return [("overdue", "overdue")]
+
+    def condition(self, value: str) -> Q:
+        return Q(status=Status.PENDING, deadline_at__lte=Now())
+
+
+class Recent(Choice):
+    """Presets in place of `date_hierarchy`, which groups the whole table by day: 4.6 s over ten million rows."""
+
+    title, parameter_name = "time", "within"
+    field: ClassVar[str] = "created_at"
+    spans: ClassVar[dict[str, tuple[str, dt.timedelta]]] = {
+        "hour": ("last hour", dt.timedelta(hours=1)),
+        "day": ("last 24 hours", dt.timedelta(days=1)),
+        "week": ("last 7 days", dt.timedelta(days=7)),
+        "month": ("last 30 days", dt.timedelta(days=30)),
+    }
+
+    def choices_of(self) -> Iterable[tuple[str, str]]:
+        return [(name, label) for name, (label, _) in self.spans.items()]
+
+    def condition(self, value: str) -> Q:
+        return Q(**{f"{self.field}__gte": timezone.now() - self.spans[value][1]})
+
+
+class RecentlyStarted(Recent):
+    field = "started_at"
+
+
+class RecentlyFinished(Recent):
+    field = "finished_at"
+
+
+class RecentlyHappened(Recent):
+    field = "at"

@@ -1,0 +1,208 @@
+"""Receipts: the list, and the page that says why something happened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+
+from receipts import ledger
+from receipts.admin import search, show
+from receipts.admin.filters import (
+    AttentionFilter,
+    ErrorCodeFilter,
+    ErrorReasonFilter,
+    OutcomeFilter,
+    Recent,
+    ToolFilter,
+)
+from receipts.admin.readonly import ReadOnlyAdmin, ReadOnlyInline
+from receipts.models import Attempt, AuditEvent, Receipt, Run
+
+
+class AttemptInline(ReadOnlyInline):
+    """The attempts that have ended, in their order: the timeline of the receipt."""
+
+    model = Attempt
+    verbose_name_plural = "Attempts"
+    ordering = ("attempt",)
+    fields = readonly_fields = ("attempt", "actor", "started_at", "finished_at", "came_to", "what_happened", "gate")
+
+    @admin.display(description="outcome")
+    def came_to(self, attempt: Attempt) -> str:
+        return show.badge(attempt.status)
+
+    def what_happened(self, attempt: Attempt) -> str:
+        return show.sentence(attempt.error_code, attempt.error_reason)
+
+    @admin.display(description="stopped at gate")
+    def gate(self, attempt: Attempt) -> str:
+        return (attempt.model_decision or {}).get("gate") or show.EMPTY
+
+
+class EventInline(ReadOnlyInline):
+    """Who did what with this receipt."""
+
+    model = AuditEvent
+    verbose_name_plural = "Audit events"
+    ordering = ("at",)
+    fields = readonly_fields = ("at", "actor", "verb", "detail")
+
+
+@admin.register(Receipt)
+class ReceiptAdmin(ReadOnlyAdmin):
+    list_display = (
+        "created_at",
+        "short_id",
+        "status_badge",
+        "what_happened",
+        "subject",
+        "contract_name",
+        "attempt",
+        "user",
+        "result_ref",
+    )
+    list_display_links = ("created_at", "short_id")
+    list_filter = (
+        "status",
+        OutcomeFilter,
+        AttentionFilter,
+        ErrorCodeFilter,
+        ErrorReasonFilter,
+        ToolFilter,
+        Recent,
+    )
+    list_select_related = ("user",)
+    ordering = ("-created_at", "-id")
+    search_fields = ("idempotency_key",)
+    search_help_text = search.HELP
+    inlines = (AttemptInline, EventInline)
+    fieldsets = (
+        (
+            "What happened",
+            {
+                "fields": (
+                    "status_badge",
+                    "what_happened",
+                    "what_next",
+                    "error_code",
+                    "error_reason",
+                    "http_status",
+                    "subject",
+                    "user",
+                    "on_behalf_of",
+                    "attempt",
+                    "created_at",
+                    "started_at",
+                    "deadline_at",
+                    "settled_at",
+                    "applied_at",
+                )
+            },
+        ),
+        (
+            "Model decision: what the model proposed, and how it was judged",
+            {"fields": ("proposed", "gate", "model", "provider_host", "finish_reason", "usage", "decision_record")},
+        ),
+        (
+            "Tool result: what the tool did",
+            {"fields": ("contract_name", "effect", "arguments", "result_ref", "context_moved", "tool_result")},
+        ),
+        ("Run and lineage", {"fields": ("run_link", "root_link", "replay_link", "replay_no", "replay_reason")}),
+        ("Identity", {"fields": ("id", "idempotency_key", "input_hash", "contract_sha256")}),
+    )
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Receipt], search_term: str
+    ) -> tuple[QuerySet[Receipt], bool]:
+        if not search_term.strip():
+            return queryset, False
+        return queryset.filter(search.condition(search_term)), False
+
+    # ── the list ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @admin.display(description="receipt", ordering="id")
+    def short_id(self, receipt: Receipt) -> str:
+        """The random end: the beginning is the time, and the same for neighbours."""
+        return f"…{str(receipt.id)[-8:]}"
+
+    @admin.display(description="status", ordering="status")
+    def status_badge(self, receipt: Receipt) -> SafeString | str:
+        if receipt.overdue:
+            return show.badge("pending, overdue", "overdue")
+        if receipt.outcome == "retryable":
+            return show.badge("failed, retryable", "retryable")
+        return show.badge(receipt.status)
+
+    def what_happened(self, receipt: Receipt) -> str:
+        if receipt.error_code is None:
+            return f"Filed as {receipt.result_ref}." if receipt.result_ref else show.EMPTY
+        return show.sentence(receipt.error_code, receipt.error_reason)
+
+    @admin.display(description="contract")
+    def contract_name(self, receipt: Receipt) -> str:
+        return receipt.contract
+
+    # ── the page ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @admin.display(description="whose turn")
+    def what_next(self, receipt: Receipt) -> str:
+        return show.next_step(receipt.error_code, receipt.error_reason)
+
+    @admin.display(description="proposed (redacted)")
+    def proposed(self, receipt: Receipt) -> SafeString | str:
+        return show.as_json(_decision(receipt).get("proposed"))
+
+    @admin.display(description="stopped at gate")
+    def gate(self, receipt: Receipt) -> str:
+        return _decision(receipt).get("gate") or show.EMPTY
+
+    @admin.display(description="tokens (prompt + completion), fill and apply time")
+    def usage(self, receipt: Receipt) -> str:
+        tokens = f"{_number(receipt.prompt_tokens)} + {_number(receipt.completion_tokens)}"
+        return f"{tokens} · {_number(receipt.fill_ms)} ms · {_number(receipt.apply_ms)} ms"
+
+    @admin.display(description="the whole record")
+    def decision_record(self, receipt: Receipt) -> SafeString | str:
+        return show.as_json(_decision(receipt) or None)
+
+    @admin.display(description="arguments (redacted)")
+    def arguments(self, receipt: Receipt) -> SafeString | str:
+        return show.as_json(receipt.arguments_json or None)
+
+    @admin.display(description="result")
+    def tool_result(self, receipt: Receipt) -> SafeString | str:
+        attempt = _attempt(receipt)
+        return show.as_json(attempt.tool_result if attempt else None)
+
+    @admin.display(description="run")
+    def run_link(self, receipt: Receipt) -> SafeString | str:
+        return show.link(Run, receipt.run_id, f"{receipt.run} ({receipt.run_id})")
+
+    @admin.display(description="first of the lineage")
+    def root_link(self, receipt: Receipt) -> SafeString | str:
+        return "this one" if receipt.root_id == receipt.id else show.link(Receipt, receipt.root_id)
+
+    @admin.display(description="replay of")
+    def replay_link(self, receipt: Receipt) -> SafeString | str:
+        return show.link(Receipt, receipt.replay_of_id)
+
+
+def _attempt(receipt: Receipt) -> Attempt | None:
+    """The row of the current attempt; read once for the page."""
+    if "current_attempt" not in receipt.__dict__:
+        receipt.__dict__["current_attempt"] = ledger.last_attempt(receipt)
+    found: Attempt | None = receipt.__dict__["current_attempt"]
+    return found
+
+
+def _decision(receipt: Receipt) -> dict[str, Any]:
+    attempt = _attempt(receipt)
+    return (attempt.model_decision if attempt else None) or {}
+
+
+def _number(value: int | None) -> str:
+    return show.EMPTY if value is None else f"{value:,}"

@@ -1,0 +1,53 @@
+"""Runs: one execution of a workflow, with the context that travelled with it."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from receipts.admin import show
+from receipts.admin.filters import RecentlyStarted
+from receipts.admin.readonly import ReadOnlyAdmin
+from receipts.admin.search import read_uuid
+from receipts.models import Run
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnlyAdmin):
+    list_display = ("started_at", "workflow", "trigger", "actor", "finished_at", "id")
+    list_filter = ("trigger", RecentlyStarted)
+    list_select_related = ("actor",)
+    ordering = ("-id",)  # its id begins with its time; the index by start is per workflow
+    sortable_by = ()
+    search_fields = ("id",)
+    search_help_text = "A run's id."
+    fieldsets = (
+        (None, {"fields": ("id", "workflow", "trigger", "actor", "parent_link", "slot", "started_at", "finished_at")}),
+        ("Receipts", {"fields": ("receipts_link",)}),
+        ("Manifest: the context that travelled with it", {"fields": ("manifest_json",)}),
+    )
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Run], search_term: str
+    ) -> tuple[QuerySet[Run], bool]:
+        if not search_term.strip():
+            return queryset, False
+        return queryset.filter(pk=key) if (key := read_uuid(search_term.strip())) else queryset.none(), False
+
+    @admin.display(description="parent run")
+    def parent_link(self, run: Run) -> SafeString | str:
+        return show.link(Run, run.parent_id)
+
+    @admin.display(description="receipts")
+    def receipts_link(self, run: Run) -> SafeString:
+        """A link and not rows: a scheduled run may hold thousands."""
+        address = reverse("admin:receipts_receipt_changelist")
+        return format_html('<a href="{}?q={}">the receipts of this run</a>', address, run.pk)
+
+    @admin.display(description="manifest")
+    def manifest_json(self, run: Run) -> SafeString | str:
+        return show.as_json(run.manifest)

@@ -1,0 +1,60 @@
+"""How the console shows things: badges, sentences, links, JSON. All text is escaped; nothing is inline."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.db.models import Model
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from receipts.errors import BY_CODE, REASONS
+
+EMPTY = "–"
+
+
+def badge(word: str | None, tone: str | None = None) -> SafeString | str:
+    """A word with its colour; the word carries the meaning, the colour repeats it."""
+    return format_html('<span class="badge {}">{}</span>', tone or word, word) if word else EMPTY
+
+
+def sentence(code: str | None, reason: str | None) -> str:
+    """What happened, in the words of the error table; the code itself when this version does not know it."""
+    if code is None:
+        return EMPTY
+    if reason in REASONS:
+        return REASONS[reason].sentence
+    return BY_CODE[code].default_detail if code in BY_CODE else code
+
+
+def next_step(code: str | None, reason: str | None) -> str:
+    """Whose turn it is, and what to do."""
+    if reason in REASONS:
+        known = REASONS[reason]
+        return f"{known.owner.capitalize()}: {known.next_step}"
+    if code in BY_CODE:
+        return f"{BY_CODE[code].owner.capitalize()}: {BY_CODE[code].next_step}"
+    return EMPTY
+
+
+def link(model: type[Model], key: Any, text: str | None = None) -> SafeString | str:
+    """To the console's page of a row."""
+    if key is None:
+        return EMPTY
+    address = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_change", args=[key])
+    return format_html('<a href="{}">{}</a>', address, text or str(key))
+
+
+def as_json(value: Any) -> SafeString | str:
+    """Indented JSON. Controls and bidi marks, which a refused draft may hold, are shown as escapes."""
+    if value is None:
+        return EMPTY
+    text = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+    return format_html('<pre class="json">{}</pre>', visible(text))
+
+
+def visible(text: str) -> str:
+    """The text with every character that does not print, line breaks apart, written as an escape."""
+    return "".join(c if c.isprintable() or c == "\n" else f"\\u{ord(c):04x}" for c in text)
