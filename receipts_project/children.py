@@ -26,9 +26,8 @@ class Child:
 
     Args:
         name: what the person at the terminal reads; also the log's name.
-        stop_signal: what asks it to stop. SIGKILL for one that has nothing to finish: it then ignores SIGINT
-        and
-            SIGTERM, which reach the whole group before those who still need it are done.
+        stop_signal: what asks it to stop. SIGKILL for one that has nothing to finish: SIGTERM, which may reach
+            the whole group before those who still need it are done, is then not for it either.
         stop_seconds: how long it may take before it is killed.
 
     Raises: OSError where the log cannot be written.
@@ -50,13 +49,14 @@ class Child:
         self.stop_seconds = stop_seconds
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.1"))  # the last run's, for one run
-        ignored = [signal.SIGINT, signal.SIGHUP]
+        # Ctrl-C and a closed terminal reach the whole group. Blocked rather than ignored: a program that sets
+        # handlers of its own, as gunicorn does to drop what is in flight, does not lift a block.
+        not_for_it = {signal.SIGINT, signal.SIGHUP}
         if stop_signal is signal.SIGKILL:
-            ignored.append(signal.SIGTERM)
+            not_for_it.add(signal.SIGTERM)
 
         def in_child() -> None:
-            for number in ignored:
-                signal.signal(number, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_BLOCK, not_for_it)
             if sys.platform == "linux":
                 ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 

@@ -22,7 +22,8 @@ from receipts_project.postgres_keeper import PR_SET_PDEATHSIG
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "receipts_project.settings")
 
 wsgi_app = "receipts_project.wsgi:application"
-bind = f"{os.environ.get('HOST') or '127.0.0.1'}:{os.environ.get('PORT') or '8000'}"
+_host = os.environ.get("HOST") or "127.0.0.1"
+bind = f"{f'[{_host}]' if ':' in _host else _host}:{os.environ.get('PORT') or '8000'}"
 workers = 1
 worker_class = "gthread"
 threads = settings.MAX_IN_FLIGHT + settings.MAX_STREAMS + 32
@@ -33,13 +34,6 @@ control_socket_disable = True
 SUPERVISED = os.environ.get("RECEIPTS_SUPERVISED") == "1"
 
 
-def ignore_the_terminal() -> None:
-    """Ctrl-C and a closed terminal reach the whole process group; gunicorn would drop the requests in flight."""
-    if SUPERVISED:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-
-
 def end_with_master() -> None:
     """A worker that outlives its killed master would keep the port for as long as its requests take (Linux)."""
     if SUPERVISED and sys.platform == "linux":
@@ -48,14 +42,6 @@ def end_with_master() -> None:
 
 def post_fork(server: Any, worker: Any) -> None:
     end_with_master()
-
-
-def when_ready(server: Any) -> None:
-    ignore_the_terminal()
-
-
-def post_worker_init(worker: Any) -> None:
-    ignore_the_terminal()
 
 
 def worker_exit(server: Any, worker: Any) -> None:

@@ -214,6 +214,26 @@ class TestRun:
         assert stopped[0] == "web"
         assert stopped[-1] == "PostgreSQL"
 
+    def test_ctrl_c_lets_a_press_end(self, instance, data_dir):
+        code = (
+            "from knox.models import AuthToken; from receipts_project.accounts.models import User; "
+            "print(AuthToken.objects.create(User.objects.get(username='lead'))[1])"
+        )
+        token = manage("shell", "-v", "0", "-c", code, DATA_DIR=data_dir, PORT=instance.port).stdout.strip()
+        press = http.client.HTTPConnection("127.0.0.1", instance.port, timeout=60)
+        headers = {
+            "Authorization": f"Token {token}",
+            "Idempotency-Key": f"ctrl-c-{time.time_ns()}",
+            "Content-Type": "application/json",
+        }
+        press.request("POST", "/api/v1/tickets/TCK-1008/followups", '{"notes": "Call them back."}', headers)
+        with psycopg.connect(embedded.dsn(data_dir), autocommit=True) as connection:
+            pending = "SELECT 1 FROM tool_receipts WHERE idempotency_key = %s AND status = 'pending'"
+            wait_until(lambda: connection.execute(pending, [headers["Idempotency-Key"]]).fetchone())
+        os.killpg(instance.process.pid, signal.SIGINT)
+        assert press.getresponse().status == 201
+        assert instance.wait() == 0
+
     def test_a_second_start_keeps_data_and_password(self, instance, data_dir):
         dsn = embedded.dsn(data_dir)
         with psycopg.connect(dsn) as connection:
