@@ -6,6 +6,7 @@ import datetime as dt
 import random
 import re
 from dataclasses import dataclass
+from itertools import accumulate
 
 from tickets.models import Message, Ticket
 
@@ -19,6 +20,9 @@ SOFT_BREAK = re.compile(r"(?<=\S)\n(?=\S)")
 CJK_BREAK = re.compile(r"(?<=[。、？！])\n(?=\S)")
 
 CUSTOMER = "customer"
+
+#: Speakers that are members of support.
+HANDLES = ("ada", "grace", "alan")
 
 
 def unwrap(text: str) -> str:
@@ -55,15 +59,16 @@ class DemoTicket:
         return [(parts[i], unwrap(parts[i + 1])) for i in range(0, len(parts), 2)]
 
     def times(self, now: dt.datetime) -> list[dt.datetime]:
-        """One instant a turn: from `opened_hours` to `quiet_hours` ago, unevenly, the same on every run."""
+        """One instant a turn: from `opened_hours` to `quiet_hours` ago, unevenly, the same on every run.
+
+        Support answers sooner than customers do.
+        """
         first = now - dt.timedelta(hours=self.opened_hours)
         span = dt.timedelta(hours=self.opened_hours - self.quiet_hours)
-        gaps = len(self.turns()) - 1
-        if gaps < 1:
-            return [first]
         jitter = random.Random(self.number)  # noqa: S311 - decoration, not a secret
-        between = sorted(jitter.random() for _ in range(gaps - 1))
-        return [first + span * share for share in (0.0, *between, 1.0)]
+        gaps = [jitter.uniform(0.2, 1.0) * (0.15 if speaker in HANDLES else 1.0) for speaker, _ in self.turns()[1:]]
+        shares = accumulate(gaps, initial=0.0)
+        return [first + span * (share / (sum(gaps) or 1.0)) for share in shares]
 
     def row(self, now: dt.datetime) -> Ticket:
         times = self.times(now)

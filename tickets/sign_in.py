@@ -1,0 +1,78 @@
+"""Signing in and out, without losing what somebody had typed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.views import LoginView, LogoutView
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+
+#: Where notes wait in the session between a press whose sign-in had expired and the next look at that ticket.
+KEPT = "kept_notes"
+
+
+class SignIn(LoginView):
+    """The login page. A press that met an expired session lands here with its notes, and they go on from here."""
+
+    template_name = "login.html"
+    redirect_authenticated_user = True
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(**kwargs) | {
+            "ticket_id": self.request.POST.get("ticket_id", ""),
+            "notes": self.request.POST.get("notes", ""),
+        }
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        response = super().form_valid(form)
+        if self.request.POST.get("notes"):
+            keep_notes(self.request, self.request.POST.get("ticket_id", ""), self.request.POST["notes"])
+        return response
+
+    def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
+        if getattr(self.request, "axes_locked_out", False):
+            # axes' middleware would put its own bare page in place of ours
+            self.request.axes_locked_out = False  # type: ignore[attr-defined]
+            minutes = int(settings.AXES_COOLOFF_TIME.total_seconds() // 60)
+            return render(self.request, "locked_out.html", {"minutes": minutes}, status=429)
+        return super().form_invalid(form)
+
+
+class SignOut(LogoutView):
+    """Also empties the tab's storage, where unsettled presses and unsent notes of this person wait."""
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        response = super().dispatch(request, *args, **kwargs)
+        response["Clear-Site-Data"] = '"storage"'
+        return response
+
+
+@never_cache
+def sign_in_first(request: HttpRequest, ticket_id: str) -> HttpResponse:
+    """Answer a press whose sign-in has expired: the login page, with the notes carried along."""
+    context = {
+        "form": AuthenticationForm(request),
+        "next": reverse("ticket", args=[ticket_id]),
+        "ticket_id": ticket_id,
+        "notes": request.POST.get("notes", ""),
+        "expired": True,
+    }
+    return render(request, "login.html", context, status=401)
+
+
+def keep_notes(request: HttpRequest, ticket_id: str, notes: str) -> None:
+    request.session[KEPT] = {ticket_id: notes}
+
+
+def take_notes(request: HttpRequest, ticket_id: str) -> str:
+    """Notes that waited for this ticket; they are handed over once."""
+    kept: dict[str, str] = request.session.get(KEPT, {})
+    if ticket_id not in kept:
+        return ""
+    del request.session[KEPT]
+    return kept[ticket_id]

@@ -1,0 +1,363 @@
+// The side panel: presses, shows the draft, and ends at the truth of the receipt row.
+//
+// Success is said of a row whose status is `applied`, and of nothing else: not of a stream's end, not of an HTTP status.
+// A press keeps its key in this tab until its row is settled, so that a dropped socket, a reload, the back button and a
+// second click all lead to the same row.
+"use strict";
+
+const config = JSON.parse(document.getElementById("panel-config").textContent);
+const api = `/api/v1/tickets/${config.ticket}/followups`;
+const form = document.getElementById("press");
+const button = document.getElementById("press-button");
+const notes = document.getElementById("notes");
+const DRAFT = `Draft for ${config.ticket}, not filed`;
+const at = (name) => document.getElementById(`panel-${name}`);
+
+// ── what this tab remembers ─────────────────────────────────────────────────────────────────────────────────────
+
+const slot = (name) => `receipts:${config.person}:${config.ticket}:${name}`;
+
+function remember(name, value) {
+  try {
+    if (value === null) sessionStorage.removeItem(slot(name));
+    else sessionStorage.setItem(slot(name), JSON.stringify(value));
+  } catch {
+    // storage is full or forbidden: the page still works, a reload forgets
+  }
+}
+
+function recall(name) {
+  try {
+    return JSON.parse(sessionStorage.getItem(slot(name)));
+  } catch {
+    return null;
+  }
+}
+
+// Not randomUUID: that exists on https and localhost only.
+function newKey() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+// As the server counts: characters, not UTF-16 units, and one for every line break.
+const lengthOf = (text) => Array.from(text.replace(/\r\n?/g, "\n")).length;
+
+// ── what the panel shows ────────────────────────────────────────────────────────────────────────────────────────
+
+function announce(text) {
+  document.getElementById("announcer").textContent = text;
+}
+
+function show(state, { receipt = null, again = false } = {}) {
+  document.getElementById("panel").dataset.state = state;
+  at("icon").setAttribute("href", `#icon-${state}`);
+  at("words").textContent = state === "filed" && again ? "Already filed" : config.words.standings[state];
+  at("hint").hidden = true;
+  const tail = at("receipt");
+  tail.replaceChildren();
+  if (!receipt) return;
+  const link = document.createElement("a");
+  link.href = `/receipts/${receipt.receipt_id}`;
+  link.textContent = `receipt ${numberOf(receipt)}`;
+  tail.append(" · ", link);
+  if (receipt.settled_at) tail.append(` · ${localTime(new Date(receipt.settled_at), "clock")}`);
+}
+
+const numberOf = (receipt) => `R-${receipt.receipt_id.slice(-8)}`;
+
+function showFields(fields, label) {
+  at("draft").hidden = false;
+  at("draft-label").textContent = label;
+  for (const name of ["summary", "assignee"]) {
+    const text = typeof fields[name] === "string" ? fields[name] : "";
+    if (at(name).textContent !== text) at(name).textContent = text;
+  }
+}
+
+function showFailure({ sentence, owner, next_step }, retry) {
+  at("failure").hidden = false;
+  at("sentence").textContent = sentence;
+  at("owner").textContent = owner;
+  at("next").textContent = next_step;
+  at("retry").hidden = !retry;
+  at("retry").onclick = retry;
+}
+
+function clearPanel() {
+  at("failure").hidden = true;
+  at("draft").hidden = true;
+}
+
+const clock = {
+  timer: null,
+  start(since) {
+    this.stop();
+    at("clock").hidden = false;
+    const tick = () => {
+      const elapsed = Math.max(0, (Date.now() - since) / 1000);
+      at("progress").value = Math.min(elapsed, config.budgetSeconds);
+      at("elapsed").textContent = `${Math.floor(elapsed)} s of ${config.budgetSeconds} s`;
+    };
+    tick();
+    this.timer = window.setInterval(tick, 500);
+  },
+  stop() {
+    window.clearInterval(this.timer);
+    at("clock").hidden = true;
+  },
+};
+
+// ── one press ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+let current = null; // the press that this page is following; a newer one makes older followers fall silent
+
+function busy(isBusy) {
+  button.setAttribute("aria-disabled", String(isBusy));
+}
+
+function begin(press) {
+  current = press;
+  remember("press", press);
+  busy(true);
+  clearPanel();
+  clock.start(press.pressedAt);
+  document.getElementById("panel").scrollIntoView({ block: "nearest" });
+  return press;
+}
+
+function end() {
+  current = null;
+  busy(false);
+  clock.stop();
+}
+
+async function send(press) {
+  begin(press);
+  show("checking");
+  const response = await fetch(api, {
+    method: "POST",
+    headers: {
+      "Content-Type": "application/json",
+      Accept: "text/event-stream, application/json;q=0.5",
+      "Idempotency-Key": press.key,
+      "X-CSRFToken": csrfToken(),
+    },
+    body: JSON.stringify({ notes: press.notes }),
+  });
+  if (response.ok) return receive(press, response, response.headers.get("Idempotent-Replayed") === "true");
+  return refused(press, await problemOf(response));
+}
+
+// Read at the moment of the press: signing in elsewhere changes it.
+function csrfToken() {
+  const cookie = document.cookie.split("; ").find((item) => item.startsWith("csrftoken="));
+  return cookie ? cookie.slice("csrftoken=".length) : form.elements.csrfmiddlewaretoken.value;
+}
+
+async function problemOf(response) {
+  if (!(response.headers.get("Content-Type") || "").includes("json")) throw new Error(`answered ${response.status}`);
+  return response.json();
+}
+
+async function receive(press, response, again = false) {
+  let receipt = null;
+  if ((response.headers.get("Content-Type") || "").startsWith("text/event-stream")) {
+    for await (const { name, data } of events(response.body)) {
+      if (press !== current) return;
+      if (name === "receipt") receipt = heard(press, data);
+      else if (name === "draft") showFields(data.fields || {}, DRAFT);
+      else if (name === "decision") decided(receipt, data);
+    }
+  } else {
+    receipt = heard(press, await response.json());
+  }
+  if (receipt && receipt.status !== "pending") return settle(press, receipt, again);
+  show("complete", { receipt }); // the stream has ended and the row has not: nothing is claimed
+  return watch(press);
+}
+
+function heard(press, receipt) {
+  if (press.receiptId !== receipt.receipt_id) {
+    press.receiptId = receipt.receipt_id;
+    remember("press", press);
+  }
+  if (receipt.status === "pending") {
+    show(receipt.overdue ? "checking" : "drafting", { receipt });
+    if (!press.announced) announce(config.words.standings.drafting);
+    press.announced = true;
+  }
+  return receipt;
+}
+
+function decided(receipt, data) {
+  showFields(data.proposed || data, DRAFT);
+  show("filing", { receipt });
+}
+
+// Server-sent events of a fetch body: `event:` and `data:` lines, a blank line between events, comments dropped.
+async function* events(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let waiting = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    waiting += value;
+    const blocks = waiting.split("\n\n");
+    waiting = blocks.pop();
+    for (const block of blocks) {
+      const fields = Object.fromEntries(block.split("\n").map((line) => line.split(/: ?(.*)/s, 2)));
+      if (fields.event && fields.data) yield { name: fields.event, data: JSON.parse(fields.data) };
+    }
+  }
+}
+
+// ── how it ends ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+function settle(press, receipt, again) {
+  if (press !== current) return;
+  end();
+  remember("press", null);
+  if (receipt.status === "applied") {
+    show("filed", { receipt, again });
+    showFields(receipt.arguments, `Filed on ${config.ticket}`);
+    announce(`Filed, ${numberOf(receipt)}`);
+    if (notes.value === press.notes) notes.value = "";
+    keepNotes();
+    return;
+  }
+  const why = config.words.reasons[receipt.error_reason] || config.words.codes[receipt.error_code] || {
+    sentence: `The reason is “${receipt.error_code}”.`, owner: "an operator", next_step: "Give the receipt to an operator.",
+  };
+  const retryable = receipt.outcome === "retryable";
+  show("not_filed", { receipt });
+  showFailure(why, retryable ? () => press !== current && pressAgain(press) : null);
+  if (retryable) remember("retryable", press);
+  announce(`Not filed. ${why.sentence} ${why.next_step}`);
+}
+
+function pressAgain(press) {
+  go({ ...press, pressedAt: Date.now(), announced: false });
+}
+
+// A refusal before any receipt, or about another one. Notes and key stay where the key can be used again.
+function refused(press, problem) {
+  if (problem.code === "idempotency_in_flight" && problem.receipt_id) {
+    press.receiptId = problem.receipt_id;
+    remember("press", press);
+    return watch(press);
+  }
+  end();
+  remember("press", null);
+  show("not_filed", { receipt: problem.receipt_id ? { receipt_id: problem.receipt_id } : null });
+  const signedOut = problem.status === 401;
+  const known = config.words.codes[problem.code] || {};
+  showFailure(
+    {
+      sentence: signedOut ? "Signed out — sign in to continue. Your notes stay here." : problem.detail,
+      owner: problem.owner || known.owner || "you",
+      next_step: problem.next_step || known.next_step || "",
+    },
+    problem.retryable || signedOut ? () => pressAgain(press) : null,
+  );
+  if (signedOut) {
+    const link = document.createElement("a");
+    link.href = `/login?next=${encodeURIComponent(location.pathname)}`;
+    link.textContent = "Sign in";
+    at("next").replaceChildren(link);
+  }
+  announce(`Not filed. ${at("sentence").textContent}`);
+}
+
+// The connection broke, or the stream ended early: ask the row. Without a receipt yet, the same key asks for us.
+async function watch(press) {
+  for (let pause = 1; press === current; pause = Math.min(pause * 1.6, 10)) {
+    await new Promise((resolve) => window.setTimeout(resolve, pause * 1000));
+    if (press !== current) return;
+    try {
+      if (!press.receiptId) return await send(press);
+      const response = await fetch(`/api/v1/receipts/${press.receiptId}`, { headers: { Accept: "application/json" } });
+      if (response.status === 401) return refused(press, await problemOf(response));
+      if (!response.ok) throw new Error(`answered ${response.status}`);
+      const receipt = await response.json();
+      if (receipt.status !== "pending") return settle(press, receipt, false);
+      if (receipt.overdue) return overdue(press, receipt);
+      show("drafting", { receipt });
+    } catch {
+      lost();
+    }
+  }
+}
+
+// Past its deadline and not stamped: the same key settles it and runs the next attempt, but only when asked to.
+function overdue(press, receipt) {
+  end();
+  show("checking", { receipt });
+  showFailure(config.words.codes.abandoned, () => pressAgain(press));
+}
+
+function lost() {
+  show("checking", { receipt: current && current.receiptId ? { receipt_id: current.receiptId } : null });
+  if (current && !current.lost) announce(config.words.standings.checking);
+  if (current) current.lost = true;
+}
+
+async function go(press) {
+  try {
+    await send(press);
+  } catch {
+    if (press !== current) return;
+    lost();
+    await watch(press);
+  }
+}
+
+// A reload, the back button, another page and back: go on with the press that this tab has not seen settled.
+async function resume() {
+  const press = recall("press");
+  if (!press || current) return;
+  begin({ ...press, announced: true });
+  lost();
+  if (!press.receiptId) return go(current);
+  try {
+    const response = await fetch(`/api/v1/receipts/${press.receiptId}/events`, { headers: { Accept: "text/event-stream" } });
+    if (!response.ok) throw new Error(`answered ${response.status}`);
+    await receive(current, response);
+  } catch {
+    await watch(current);
+  }
+}
+
+// ── notes ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function keepNotes() {
+  const length = lengthOf(notes.value);
+  const count = document.getElementById("notes-count");
+  count.textContent = `${length.toLocaleString("en")} of ${config.notesMax.toLocaleString("en")} characters`;
+  count.classList.toggle("over", length > config.notesMax);
+  remember("notes", notes.value || null);
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (current) return; // the second of two clicks
+  if (!notes.value.trim() || lengthOf(notes.value) > config.notesMax) {
+    clearPanel();
+    show("not_filed");
+    const { owner, next_step } = config.words.codes.invalid_request;
+    const problem = notes.value.trim() ? `are longer than ${config.notesMax.toLocaleString("en")} characters` : "are blank";
+    showFailure({ sentence: `The notes ${problem}. Nothing was drafted or filed.`, owner, next_step }, null);
+    announce(`Not filed. The notes ${problem}.`);
+    notes.focus();
+    return;
+  }
+  // the same notes after a retryable end continue the same receipt; changed notes are a new press
+  const last = recall("retryable");
+  remember("retryable", null);
+  const key = last && last.notes === notes.value ? last.key : newKey();
+  go({ key, notes: notes.value, pressedAt: Date.now() });
+});
+
+notes.addEventListener("input", keepNotes);
+if (!notes.value) notes.value = recall("notes") || "";
+keepNotes();
+window.addEventListener("pageshow", resume);

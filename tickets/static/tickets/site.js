@@ -1,0 +1,24 @@
+// Every page: times in the reader's own zone. The server wrote them in its zone, with its name, for browsers without script.
+"use strict";
+
+const STYLES = {
+  full: { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" },
+  second: {
+    day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short",
+  },
+  clock: { hour: "2-digit", minute: "2-digit", timeZoneName: "short" },
+};
+
+function localTime(at, style) {
+  return new Intl.DateTimeFormat(undefined, { ...STYLES[style], hourCycle: "h23" }).format(at);
+}
+
+for (const element of document.querySelectorAll("time[datetime]")) {
+  const at = new Date(element.dateTime);
+  if (element.dataset.style) {
+    element.title = element.textContent;
+    element.textContent = localTime(at, element.dataset.style);
+  } else {
+    element.title = localTime(at, "full");
+  }
+}

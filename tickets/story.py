@@ -1,0 +1,125 @@
+"""Why did this happen: one receipt, told from its rows. Reads only."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+from typing import Any
+
+from receipts.lifecycle import Outcome
+from receipts.models import Attempt, AuditEvent, Receipt, Verb
+from tickets.models import Followup
+from tickets.words import Explanation, Standing, explain, standing
+
+#: Audit events that belong to the story of a press. Who looked at it is the audit console's matter.
+TOLD = (Verb.RETRY, Verb.REPLAY, Verb.CANCEL, Verb.RETARGET_REFUSED)
+
+#: Who decides each argument of a tool: shown beside its value.
+AUTHORS = {"ticket_id": "the route"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """One line of the time line."""
+
+    at: dt.datetime
+    what: str
+    who: str = ""
+    tone: str = ""
+    """A standing's name, for the mark beside it; empty for a plain one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story:
+    receipt: Receipt
+    standing: Standing
+    explanation: Explanation | None
+    """Only of a failed receipt."""
+    attempts: list[Attempt]
+    followup: Followup | None
+    timeline: list[Moment] = field(default_factory=list)
+
+    @property
+    def last_attempt(self) -> Attempt | None:
+        """The current attempt's own row, once it has ended."""
+        ended = [attempt for attempt in self.attempts if attempt.attempt == self.receipt.attempt]
+        return ended[0] if ended else None
+
+    @property
+    def decision(self) -> dict[str, Any] | None:
+        return self.last_attempt.model_decision if self.last_attempt else None
+
+    @property
+    def proposed(self) -> dict[str, Any] | None:
+        """What the model proposed, when that is a set of named values."""
+        proposed = (self.decision or {}).get("proposed")
+        return proposed if isinstance(proposed, dict) else None
+
+    @property
+    def raw_proposal(self) -> str | None:
+        """What the model said instead of named values."""
+        proposed = (self.decision or {}).get("proposed")
+        return None if proposed is None or isinstance(proposed, dict) else str(proposed)
+
+    @property
+    def arguments(self) -> list[tuple[str, Any, str]]:
+        """(argument, value, who decided it) of the validated arguments."""
+        return [(name, value, AUTHORS.get(name, "the model")) for name, value in self.receipt.arguments_json.items()]
+
+
+def tell(receipt: Receipt, now: dt.datetime) -> Story:
+    """Gather what is known of a receipt. Needs `receipt.user` and `receipt.on_behalf_of`."""
+    attempts = list(Attempt.objects.filter(receipt=receipt).select_related("actor").order_by("attempt"))
+    events = AuditEvent.objects.filter(receipt=receipt, verb__in=TOLD).select_related("actor").order_by("at", "id")
+    failed = explain(receipt.error_code, receipt.error_reason) if receipt.error_code else None
+    return Story(
+        receipt=receipt,
+        standing=standing(receipt, now),
+        explanation=failed,
+        attempts=attempts,
+        followup=Followup.objects.filter(receipt=receipt).first(),
+        timeline=_timeline(receipt, attempts, list(events)),
+    )
+
+
+def _timeline(receipt: Receipt, attempts: list[Attempt], events: list[AuditEvent]) -> list[Moment]:
+    moments = [Moment(at=receipt.created_at, what=_opened(receipt), who=receipt.user.get_full_name())]
+    for attempt in attempts:
+        moments += _attempt(attempt)
+    if receipt.started_at and receipt.settled_at is None:
+        moments.append(Moment(at=receipt.started_at, what=f"Attempt {receipt.attempt} began", tone="drafting"))
+    moments += [
+        Moment(at=event.at, what=_deed(event), who=event.actor.get_full_name() if event.actor else "the system")
+        for event in events
+    ]
+    return sorted(moments, key=lambda moment: moment.at)
+
+
+def _opened(receipt: Receipt) -> str:
+    if receipt.replay_of_id:
+        return f"Replay {receipt.replay_no} was opened, as a new run"
+    return "Pressed; the receipt was written as pending"
+
+
+def _attempt(attempt: Attempt) -> list[Moment]:
+    began = []
+    if attempt.started_at:
+        began = [
+            Moment(at=attempt.started_at, what=f"Attempt {attempt.attempt} began", who=attempt.actor.get_full_name())
+        ]
+    if attempt.status == Outcome.OK:
+        ended = Moment(
+            at=attempt.finished_at,
+            what=f"Change made and stamped: {attempt.tool_result.get('result_ref')}",
+            tone="filed",
+        )
+    else:
+        why = explain(attempt.error_code or "", attempt.error_reason)
+        ended = Moment(
+            at=attempt.finished_at, what=f"Attempt {attempt.attempt} ended. {why.sentence}", tone="not_filed"
+        )
+    return [*began, ended]
+
+
+def _deed(event: AuditEvent) -> str:
+    return Verb(event.verb).label[:1].upper() + Verb(event.verb).label[1:]

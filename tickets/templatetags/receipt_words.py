@@ -1,0 +1,81 @@
+"""How templates say receipts and times."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from django import template
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from receipts.models import Receipt
+from tickets import words
+
+register = template.Library()
+
+register.filter("receipt_number", words.number)
+
+
+@register.simple_tag
+def standing_of(receipt: Receipt, now: dt.datetime) -> words.Standing:
+    """`{% standing_of receipt now as standing %}`"""
+    return words.standing(receipt, now)
+
+
+@register.simple_tag
+def why(receipt: Receipt) -> words.Explanation | None:
+    """`{% why receipt as explanation %}`; None unless it failed."""
+    return words.explain(receipt.error_code, receipt.error_reason) if receipt.error_code else None
+
+
+@register.simple_tag
+def moment(at: dt.datetime | None, style: str = "full") -> SafeString:
+    """A `<time>`: in the server's zone with its name, which the script of the page turns into the reader's.
+
+    Styles: `full` (30 Nov 2025, 14:03 UTC), `second` (with seconds), `clock` (14:03 UTC).
+    """
+    if at is None:
+        return SafeString("—")
+    local = timezone.localtime(at)
+    text = {
+        "full": f"{local:%-d %b %Y, %H:%M %Z}",
+        "second": f"{local:%-d %b %Y, %H:%M:%S %Z}",
+        "clock": f"{local:%H:%M %Z}",
+    }
+    return format_html('<time datetime="{}" data-style="{}">{}</time>', at.isoformat(), style, text[style])
+
+
+#: (seconds of the unit, its letter), the coarsest first.
+UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+@register.simple_tag
+def ago(at: dt.datetime, now: dt.datetime) -> SafeString:
+    """A short age in a `<time>`: `3 h`, `2 d`, `now`."""
+    seconds = (now - at).total_seconds()
+    age = next((f"{int(seconds // unit)} {letter}" for unit, letter in UNITS if seconds >= unit), "now")
+    local = timezone.localtime(at)
+    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), f"{local:%-d %b %Y, %H:%M %Z}", age)
+
+
+@register.filter
+def initials(name: str) -> str:
+    """`Ada Okafor` → `AO`."""
+    parts = name.split()
+    return "".join(part[0] for part in (parts[:1] + parts[-1:] if len(parts) > 1 else parts)).upper()
+
+
+@register.filter
+def person(user: Any) -> str:
+    """A person's name, or the name they sign in with."""
+    return str(user.get_full_name() or user.get_username())
+
+
+@register.filter
+def duration(milliseconds: int | None) -> str:
+    """`1843` → `1.8 s`, `12` → `12 ms`."""
+    if milliseconds is None:
+        return "—"
+    return f"{milliseconds} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"

@@ -1,0 +1,275 @@
+"""The leads' pages. Each view makes at most one call into the flow; queries live in `board` and `story`."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.db import DatabaseError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from receipts import errors, flow
+from receipts.api import visible_receipts
+from receipts.models import Receipt
+from receipts.pages import Keyset
+from receipts.presses import NOTES_MAX
+from tickets import board as boards
+from tickets import words
+from tickets.conversation import conversation
+from tickets.forms import BoardFilter
+from tickets.models import Followup, Ticket
+from tickets.sign_in import sign_in_first, take_notes
+from tickets.story import tell
+
+log = logging.getLogger(__name__)
+
+TOOL = "file_followup"
+
+#: Refusals after which the key of the form can never be used for this press: the form gets a new one.
+KEY_IS_SPENT = (
+    errors.IdempotencyKeyReused,
+    errors.IdempotencyKeyRequired,
+    errors.IdempotencyKeyInvalid,
+    errors.Superseded,
+)
+
+#: Receipts of a ticket that its page lists.
+PRESSES_SHOWN = 8
+
+
+def new_key() -> str:
+    """An idempotency key for one press of one form: 128 random bits, URL-safe."""
+    return secrets.token_urlsafe(16)
+
+
+# ── board ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@require_GET
+@never_cache
+@login_required
+def board(request: HttpRequest) -> HttpResponse:
+    form = BoardFilter(request.GET)
+    chosen = form.chosen()
+    status = chosen.pop("status")
+    tickets = boards.matching(**chosen)
+    counts = boards.counts(tickets)
+    if status:
+        tickets = tickets.filter(status=status)
+    pages = boards.TicketPages()
+    page = boards.page_of(tickets.select_related("assignee"), request, pages, boards.PAGE_SIZE)
+    context = {
+        "section": "board",
+        "form": form,
+        "chosen": chosen,
+        "filtered": any(chosen.values()),
+        "tabs": _tabs(request, status, counts),
+        "status": status,
+        "page": page,
+        "cards": boards.with_latest_press(page.rows),
+        "now": timezone.now(),
+    }
+    return render(request, "board.html", context)
+
+
+def _tabs(request: HttpRequest, status: str, counts: dict[str, int]) -> list[dict[str, Any]]:
+    """The status filter as links that keep the other filters."""
+    tabs = []
+    for value, label in [("", "All"), *Ticket.Status.choices]:
+        query = request.GET.copy()
+        for name in ("status", "cursor"):
+            query.pop(name, None)
+        if value:
+            query["status"] = value
+        tabs.append(
+            {
+                "label": label,
+                "href": f"?{query.urlencode()}",
+                "count": counts[value or "all"],
+                "current": value == status,
+            }
+        )
+    return tabs
+
+
+# ── ticket and press ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def ticket(request: HttpRequest, ticket_id: str) -> HttpResponse:
+    """The ticket; a POST is the press of a browser without script."""
+    if request.method == "POST":
+        return press(request, ticket_id)
+    return show_ticket(request, ticket_id)
+
+
+@login_required
+def show_ticket(request: HttpRequest, ticket_id: str) -> HttpResponse:
+    notes = take_notes(request, ticket_id) or _notes_of(request, request.GET.get("notes_of", ""))
+    return _ticket_page(request, ticket_id, notes=notes, key=new_key())
+
+
+def press(request: HttpRequest, ticket_id: str) -> HttpResponse:
+    """File through the form: wait for the row, then go to its page. A refusal gives the form back with the notes."""
+    if not request.user.is_authenticated:
+        return sign_in_first(request, ticket_id)
+    notes, key = request.POST.get("notes", ""), request.POST.get("idempotency_key")
+    try:
+        filing = flow.file(tool=TOOL, user=request.user, subject=ticket_id, key=key, body=lambda: {"notes": notes})
+    except errors.IdempotencyInFlight as refusal:
+        # the second of two clicks: the browser shows only its answer, so that must lead to the first one's row
+        return redirect("receipt", receipt_id=refusal.receipt_id) if refusal.receipt_id else redirect("receipts")
+    except errors.PermissionDenied:
+        raise PermissionDenied from None
+    except errors.NotFound:
+        raise Http404 from None
+    except errors.ReceiptsError as refusal:
+        key = new_key() if isinstance(refusal, KEY_IS_SPENT) else key
+        return _ticket_page(request, ticket_id, notes=notes, key=key, refusal=refusal)
+    except DatabaseError:
+        log.exception("a press could not reach the ledger")
+        context = {"error": errors.DatabaseUnavailable(), "notes": notes, "key": key, "ticket_id": ticket_id}
+        return render(request, "unreachable.html", context, status=errors.DatabaseUnavailable.http_status)
+    return _to_receipt(request, filing)
+
+
+def _to_receipt(request: HttpRequest, filing: flow.Filing) -> HttpResponse:
+    """303 to the receipt's page once the attempt has ended; the page tells from the row how it ended."""
+    if filing.deduplicated:
+        messages.info(request, "This press had been answered before. Nothing ran a second time.")
+    try:
+        flow.wait(filing)
+    except Exception:  # whatever broke the wait, the row knows more than we do
+        log.exception("waiting for receipt %s broke", filing.receipt.pk)
+    response = redirect("receipt", receipt_id=filing.receipt.pk)
+    response.status_code = 303
+    return response
+
+
+def _ticket_page(
+    request: HttpRequest,
+    ticket_id: str,
+    *,
+    notes: str,
+    key: str | None,
+    refusal: errors.ReceiptsError | None = None,
+) -> HttpResponse:
+    shown = get_object_or_404(Ticket.objects.select_related("assignee"), pk=ticket_id)
+    visible = visible_receipts(request.user)
+    presses = list(visible.filter(subject=ticket_id).order_by("-created_at", "-id")[:PRESSES_SHOWN])
+    mine = next((receipt for receipt in presses if receipt.user_id == request.user.pk), None)
+    context = {
+        "ticket": shown,
+        "conversation": conversation(shown),
+        "followups": _followups(shown, visible),
+        "presses": presses,
+        "mine": mine,
+        "notes": notes,
+        "notes_max": NOTES_MAX,
+        "key": key,
+        "refusal": refusal,
+        "audience": words.AUDIENCE[TOOL],
+        "budget": settings.FILL_BUDGET_SECONDS,
+        "panel": _panel_config(request, ticket_id),
+        "now": timezone.now(),
+    }
+    response = render(request, "ticket.html", context, status=refusal.http_status if refusal else 200)
+    if refusal and refusal.retry_after:
+        response["Retry-After"] = str(refusal.retry_after)
+    return response
+
+
+def _followups(shown: Ticket, visible: Any) -> list[tuple[Followup, bool]]:
+    """Each follow-up, and whether the reader may open its receipt."""
+    followups = list(Followup.objects.filter(ticket=shown).select_related("created_by").order_by("-created_at"))
+    open_to_reader = set(
+        visible.filter(pk__in=[followup.receipt_id for followup in followups]).values_list("pk", flat=True)
+    )
+    return [(followup, followup.receipt_id in open_to_reader) for followup in followups]
+
+
+def _panel_config(request: HttpRequest, ticket_id: str) -> dict[str, Any]:
+    """What the side panel's script needs to know; the words included, so that it has none of its own."""
+    return {
+        "ticket": ticket_id,
+        "person": str(request.user.pk),
+        "budgetSeconds": settings.FILL_BUDGET_SECONDS,
+        "notesMax": NOTES_MAX,
+        "words": words.tables(),
+    }
+
+
+def _notes_of(request: HttpRequest, receipt_id: str) -> str:
+    """The notes of one's own failed receipt, to change them and press anew. Empty when they are not kept."""
+    try:
+        mine = Receipt.objects.filter(user_id=str(request.user.pk), pk=UUID(receipt_id)).first()
+        return str(flow.unsealed(mine).get("notes", "")) if mine else ""
+    except (ValueError, errors.InvalidRequest):
+        return ""
+
+
+# ── receipts ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@require_GET
+@never_cache
+@login_required
+def receipts(request: HttpRequest) -> HttpResponse:
+    """My receipts; with `view_receipt`, everybody's."""
+    visible = visible_receipts(request.user)
+    page = boards.page_of(visible, request, Keyset(), boards.PAGE_SIZE)
+    titles = dict(Ticket.objects.filter(pk__in={receipt.subject for receipt in page.rows}).values_list("pk", "subject"))
+    rows = [(receipt, titles.get(receipt.subject, "")) for receipt in page.rows]
+    return render(request, "receipts.html", {"section": "receipts", "page": page, "rows": rows, "now": timezone.now()})
+
+
+@require_GET
+@never_cache
+@login_required
+def receipt(request: HttpRequest, receipt_id: UUID) -> HttpResponse:
+    """Why did this happen."""
+    found = _find_receipt(request, receipt_id)
+    owner = found.user_id == request.user.pk
+    context = {
+        "story": tell(found, timezone.now()),
+        "ticket": Ticket.objects.filter(pk=found.subject).first(),
+        "owner": owner,
+        "may_retry": request.user.has_perm("receipts.file_followup" if owner else "receipts.retry_receipt"),
+        "address": request.build_absolute_uri(request.path),
+        "audience": words.AUDIENCE.get(found.tool_name, ""),
+    }
+    return render(request, "receipt.html", context)
+
+
+@require_POST
+@never_cache
+@login_required
+def retry(request: HttpRequest, receipt_id: UUID) -> HttpResponse:
+    """Continue the same receipt, next attempt; then back to its page."""
+    found = _find_receipt(request, receipt_id)
+    try:
+        filing = flow.retry(user=request.user, receipt=found)
+    except errors.PermissionDenied:
+        raise PermissionDenied from None
+    except errors.IdempotencyInFlight:
+        return redirect("receipt", receipt_id=found.pk)
+    except errors.ReceiptsError as refusal:
+        messages.error(request, f"{words.sentence_case(refusal.detail)} {refusal.next_step}")
+        return redirect("receipt", receipt_id=found.pk)
+    return _to_receipt(request, filing)
+
+
+def _find_receipt(request: HttpRequest, receipt_id: UUID) -> Receipt:
+    """Raises: Http404 alike for a receipt that is not there and for one that this person may not see."""
+    return get_object_or_404(visible_receipts(request.user), pk=receipt_id)
