@@ -1,16 +1,15 @@
-"""The HTTP client: httpx's interface on aiohttp's transport.
+"""The HTTP client: httpx's requests and answers on aiohttp's connections.
 
-httpx's own pool is quadratic in calls in flight.
+httpx's own pool is quadratic in calls in flight. Its client is left out as well: without it there are no cookies,
+no redirects, no credentials from the URL or `.netrc` and no log line with the URL, whose query may hold a key.
 
-One per event loop. It has no timeouts of its own: per-read timeouts never add up to a deadline (a comment
-every second resets them for ever), so the caller's `asyncio.timeout` is the one clock, and covers DNS and
-TLS too.
+No timeouts here: per-read timeouts never add up to a deadline (a comment every second resets them for ever), so
+the caller's `asyncio.timeout` is the one clock, and covers DNS and TLS too.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,16 +25,13 @@ from httpx_aiohttp import AiohttpTransport
 from receipts.fill.provider import Provider
 from receipts.fill.verdict import NothingArrived, Refusal, failed
 
-# httpx logs each URL at INFO; a query may hold a key.
-logging.getLogger("httpx").setLevel(logging.WARNING)
-
 #: How long an idle connection is kept. Below the 60 s after which common load balancers drop theirs.
 KEEP_ALIVE_SECONDS = 30
 #: How long the rest of a finished answer may take to arrive for its connection to be kept.
 DRAIN_SECONDS = 1.0
 DRAIN_BYTES = 64 * 1024
 
-_NETWORK = (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, ValueError, RuntimeError)
+_NETWORK = (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, ValueError)
 
 
 class Client:
@@ -46,7 +42,7 @@ class Client:
     """
 
     def __init__(self) -> None:
-        self._http: httpx.AsyncClient | None = None
+        self._transport: AiohttpTransport | None = None
         self._drains: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -67,21 +63,16 @@ class Client:
             trust_env=False,
             auto_decompress=False,
         )
-        self._http = httpx.AsyncClient(
-            transport=AiohttpTransport(verify=trust, trust_env=False, client=session),
-            trust_env=False,
-            follow_redirects=False,
-            timeout=None,  # noqa: S113 - the caller's clock covers everything
-        )
+        self._transport = AiohttpTransport(verify=trust, trust_env=False, client=session)
 
     async def close(self) -> None:
         """Close every connection."""
         for drain in self._drains:
             drain.cancel()
         await asyncio.gather(*self._drains, return_exceptions=True)
-        if self._http is not None:
-            await self._http.aclose()
-            self._http = None
+        if self._transport is not None:
+            await self._transport.aclose()
+            self._transport = None
 
     @asynccontextmanager
     async def post(self, provider: Provider, body: bytes) -> AsyncIterator[Exchange]:
@@ -90,11 +81,11 @@ class Client:
         Raises: Refusal `provider_unreachable` or `provider_truncated` (as NothingArrived: no answer byte
         came), `provider_protocol` for an answer that is not HTTP. RuntimeError when the client is not open.
         """
-        if self._http is None:
+        if self._transport is None:
             raise RuntimeError("the client is not open")
         try:
-            request = self._http.build_request("POST", provider.url, content=body, headers=_headers(provider))
-            response = await self._http.send(request, stream=True)
+            request = httpx.Request("POST", provider.url, content=body, headers=_headers(provider))
+            response = await self._transport.handle_async_request(request)
         except _NETWORK as error:
             raise _refusal_before_answer(error) from None
         exchange = Exchange(response)

@@ -118,23 +118,30 @@ def check_retarget(arguments: dict[str, Any], tool: Tool, context: Context) -> N
 
 
 def check_schema(arguments: dict[str, Any], tool: Tool) -> None:
-    """Raises: Refusal `model_output_invalid` with validator and path.
-
-    The message would hold the model's value.
-    """
+    """Raises: Refusal `model_output_invalid` with validator and path; the message would hold the model's value."""
     for error in tool.validator.iter_errors(arguments):
-        # Of a path only declared names are kept: an undeclared key is the model's own text.
-        path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path)
+        # Only names that the contract declares: any other key is the model's own text.
+        declared = set(error.absolute_schema_path)
+        path = "".join(_step(step, step in declared) for step in error.absolute_path)
         raise invalid("schema", "model_output_invalid", f"{error.validator} at ${path}")
 
 
+def _step(step: str | int, is_declared: bool) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    return f".{step}" if is_declared else ".*"
+
+
 def check_text(arguments: dict[str, Any], tool: Tool, context: Context) -> None:
-    """Raises: Refusal `model_output_unsafe_text` for any string that must not be stored or shows nothing."""
-    names = {tool.route_field, *context.choices}
-    for path, text, name in _strings(arguments):
-        found = problem(text, one_line=name in names)
-        if found:
-            raise invalid("text", "model_output_unsafe_text", f"{found} at {path}")
+    """Raises: Refusal `model_output_unsafe_text` for any string or key that must not be stored or shows nothing."""
+    lines = {tool.route_field, *context.choices}
+    declared = tool.schema.get("properties", {})
+    for name, value in arguments.items():
+        path = f"$.{name}" if name in declared else "$.*"
+        for text in (name, *_strings(value)):
+            found = problem(text, one_line=name in lines)
+            if found:
+                raise invalid("text", "model_output_unsafe_text", f"{found} at {path}")
 
 
 def check_policy(arguments: dict[str, Any], context: Context) -> None:
@@ -149,15 +156,14 @@ def check_policy(arguments: dict[str, Any], context: Context) -> None:
             raise invalid("policy", known, f"choices at $.{name}")
 
 
-def _strings(arguments: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """(path, text, top-level name) of every string; keys were checked by the schema."""
-    for name, value in arguments.items():
-        waiting: list[tuple[str, Any]] = [(f"$.{name}", value)]
-        while waiting:
-            path, found = waiting.pop()
-            if isinstance(found, str):
-                yield path, found, name
-            elif isinstance(found, list):
-                waiting += [(f"{path}[{place}]", child) for place, child in enumerate(found)]
-            elif isinstance(found, dict):
-                waiting += [(f"{path}.{key}", child) for key, child in found.items()]
+def _strings(value: Any) -> Iterator[str]:
+    """Every string and every key inside a parsed value."""
+    waiting = [value]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, str):
+            yield found
+        elif isinstance(found, list):
+            waiting += found
+        elif isinstance(found, dict):
+            waiting += [*found, *found.values()]

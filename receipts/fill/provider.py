@@ -69,6 +69,8 @@ class Provider:
             return "No completions URL is set."
         if self._parts is None or self._parts.scheme not in DEFAULT_PORTS or not self.host:
             return "The completions URL must be an absolute http or https URL."
+        if not _is_host_name(self._parts.hostname or ""):
+            return "The completions URL's host is not a host name."
         if self._parts.username is not None or self._parts.password is not None:
             # Clients turn it into a Basic header that replaces ours, and it ends up in logs.
             return "The completions URL must not hold a user name or password."
@@ -89,3 +91,11 @@ class Provider:
         if self.auth == "api-key":
             return {"api-key": self.api_key}
         return {"Authorization": f"Bearer {self.api_key}"}
+
+
+def _is_host_name(name: str) -> bool:
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        return False
+    return not re.search(r"[\s\x00-\x20]", name)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 
 
@@ -140,3 +141,19 @@ async def playing(*responses: Response) -> AsyncIterator[Stub]:
         for task in list(tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextmanager
+def in_thread(*responses: Response) -> Iterator[Stub]:
+    """The same for suites without a loop of their own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    stub = playing(*responses)
+    try:
+        yield asyncio.run_coroutine_threadsafe(stub.__aenter__(), loop).result(10)
+    finally:
+        asyncio.run_coroutine_threadsafe(stub.__aexit__(None, None, None), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from receipts.contracts import Tool
 from receipts.fill import Client, Facts, Limits, Provider, fill, measure_prompt
 from receipts.fill.prompt import wire_schema
 from receipts.fill.strictjson import NotStrictJson, parse
@@ -88,6 +89,17 @@ class TestRequest:
                 assert body["response_format"] == {"type": "json_object"}
             case _:
                 assert asked == set()
+
+    def test_returns_no_cookie(self):
+        baked = http(json.dumps(msg(OK)).encode(), headers={"Set-Cookie": "session=1; Path=/"})
+        _, stub = run(baked, presses=2)
+        assert len(stub.requests) == 2
+        assert "cookie" not in sent(stub.requests[1])[0]
+
+    def test_goes_past_a_proxy_of_the_environment(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+        assert run(APPLIED)[0].error is None
 
 
 class TestWireSchema:
@@ -171,6 +183,8 @@ class TestProvider:
             {"url": "/v1/chat"},
             {"url": "http://user:pass@127.0.0.1:1/x"},
             {"url": "http://127.0.0.1:99999/x"},
+            {"url": "http://exa mple.com/x"},
+            {"url": f"http://{'a' * 70}.invalid/x"},
             {"auth": "magic"},
             {"mode": "magic"},
             {"auth": "bearer", "api_key": ""},
@@ -209,6 +223,21 @@ class TestRedirects:
 
 
 class TestTime:
+    def test_covers_a_handshake_that_never_comes(self):
+        async def press() -> str | None:
+            async with playing((Hold(),)) as stub, Client() as client:
+                provider = Provider(url=stub.url.replace("http://", "https://"))
+                filled = await fill(TOOL, CONTEXT, "n", provider=provider, client=client, budget_seconds=0.5)
+            assert filled.error is not None
+            return filled.error.reason
+
+        assert asyncio.run(press()) == "provider_timeout"
+
+    def test_that_is_over_before_the_begin_makes_no_second_call(self):
+        filled, _ = run(APPLIED, budget=0.0)
+        assert filled.error is not None
+        assert (filled.error.reason, filled.error.retryable) == ("provider_timeout", True)
+
     def test_returns_at_once_after_done(self):
         filled, _ = run((STREAMED.removesuffix(b"0\r\n\r\n"), Hold()))
         assert filled.error is None
@@ -311,6 +340,31 @@ class TestLimits:
         over = run(http(body), limits=Limits(wire_bytes=len(body) - 1))[0]
         assert over.error is not None
         assert over.error.reason == "provider_too_large"
+
+
+class TestOpenContracts:
+    """A contract with inner objects: keys are the model's text too."""
+
+    @pytest.fixture
+    def tool(self, tmp_path: Path) -> Tool:
+        path = tmp_path / "open.json"
+        inner = {"type": "object", "additionalProperties": {"type": "string", "maxLength": 20}}
+        path.write_text(json.dumps({"type": "object", "properties": {"ticket_id": {"type": "string"}, "tags": inner}}))
+        return replace(TOOL, schema_path=path)
+
+    @pytest.mark.parametrize(
+        ("tags", "reason", "path"),
+        [
+            ({"secret-9": "x" * 21}, "model_output_invalid", "maxLength at $.tags.*"),
+            ({"ok": "a\u202eb"}, "model_output_unsafe_text", "characters at $.tags"),
+            ({"a\u0000b": "ok"}, "model_output_unsafe_text", "characters at $.tags"),
+        ],
+    )
+    def test_are_judged_to_the_last_key(self, tool: Tool, tags: dict[str, str], reason: str, path: str):
+        said = json.dumps({"ticket_id": "TCK-0001", "tags": tags})
+        filled, _ = run(document(msg(said)), tool=tool)
+        assert filled.error is not None
+        assert (filled.error.reason, filled.facts.path) == (reason, path)
 
 
 class TestStrictJson:
