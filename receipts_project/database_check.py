@@ -42,9 +42,7 @@ def connection_arguments(url: str) -> dict[str, str]:
     except ValueError:
         raise DatabaseUnusableError("DATABASE_URL cannot be read: is the port a number?") from None
     if parts.scheme not in SCHEMES:
-        raise DatabaseUnusableError(
-            "DATABASE_URL must begin with postgresql:// (PostgreSQL is the only database)."
-        )
+        raise DatabaseUnusableError("DATABASE_URL must begin with postgresql:// (PostgreSQL is the only database).")
     known = {
         option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()
     }  # a query may also hold options of Django's own

@@ -259,8 +259,7 @@ def start(place: Place, user: User, choice: str, durable: bool) -> subprocess.Po
         if answers(place):
             return None
         raise EmbeddedPostgresError(
-            f"A PostgreSQL server (process {postmaster(place)}) holds {place.base} "
-            "and does not answer: stop it first."
+            f"A PostgreSQL server (process {postmaster(place)}) holds {place.base} and does not answer: stop it first."
         )
     tools = choose(place, user, choice)
     cluster = place.base / f"pg{tools.major}"
@@ -359,9 +358,7 @@ def prepare_sockets(place: Place, user: User) -> None:
         raise EmbeddedPostgresError(f"{place.sockets} does not belong to user {user.name}: remove it.")
 
 
-def start_keeper(
-    place: Place, user: User, tools: Binaries, cluster: Path, durable: bool
-) -> subprocess.Popen[bytes]:
+def start_keeper(place: Place, user: User, tools: Binaries, cluster: Path, durable: bool) -> subprocess.Popen[bytes]:
     settings = SERVER_SETTINGS if durable else SERVER_SETTINGS | NOT_DURABLE
     argv = [str(tools.folder / "postgres"), "-D", str(cluster), "-k", str(place.sockets), "-p", str(PORT)]
     argv += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
@@ -506,9 +503,9 @@ def last_words(log: Path) -> str:
         text = log.read_text(errors="replace")
     except OSError:
         return "there is no log"
-    return last_line(
-        "\n".join(line for line in text.splitlines() if "FATAL" in line or "PANIC" in line)
-    ) or last_line(text)
+    return last_line("\n".join(line for line in text.splitlines() if "FATAL" in line or "PANIC" in line)) or last_line(
+        text
+    )
 
 
 def last_line(text: str) -> str:

@@ -79,9 +79,7 @@ def inspect(folder: Path, user: User) -> Binaries | None:
     if not (folder / "initdb").exists() or not user.can("-x", postgres):
         return None
     try:
-        answer = subprocess.run(
-            [str(postgres), "-V"], capture_output=True, text=True, check=True, **user.popen()
-        )
+        answer = subprocess.run([str(postgres), "-V"], capture_output=True, text=True, check=True, **user.popen())
     except (OSError, subprocess.CalledProcessError):
         return None  # built for another machine, or a library is missing
     version = re.search(r"(\d+)", answer.stdout)
