@@ -26,7 +26,6 @@ WITHOUT_DATABASE = {
     "findstatic",
     "help",
     "makemessages",
-    "makemigrations",
     "spectacular",
     "standin_provider",
     "version",
