@@ -343,6 +343,11 @@ HELP = "help"
 SLOW = "slow"
 
 
+def named(name: str) -> Failure | None:
+    """By its name, also without `provider_` or `model_`."""
+    return FAILURES.get(name) or FAILURES.get(f"provider_{name}") or FAILURES.get(f"model_{name}")
+
+
 def help_text() -> str:
     """All names, in at most 500 characters so that it fits a summary."""
     groups = []
@@ -422,8 +427,8 @@ class StandIn:
             name = directive["name"].lower()
             if name == SLOW:
                 await asyncio.sleep(min(float(directive["number"] or 8), LONGEST_SLOW_SECONDS))
-            elif name in FAILURES:
-                failure = failure or self._failure(directive, asked)
+            elif found := named(name):
+                failure = failure or self._failure(found, directive, asked)
             else:
                 drafted = {key: help_text() if key == "summary" else value for key, value in drafted.items()}
         if failure is None:
@@ -431,14 +436,14 @@ class StandIn:
         else:
             await failure(reply)
 
-    def _failure(self, directive: re.Match[str], asked: Asked) -> Failure | None:
+    def _failure(self, found: Failure, directive: re.Match[str], asked: Asked) -> Failure | None:
         """None when it was to fail once and has."""
         if directive["once"]:
             press = json.dumps([asked.subject, asked.notes])
             if press in self._failed_once:
                 return None
             self._failed_once.add(press)
-        return FAILURES[directive["name"].lower()]
+        return found
 
 
 async def read_request(reader: asyncio.StreamReader) -> tuple[str, str, bytes]:

@@ -117,6 +117,11 @@ class TestFailures:
         assert filled.error is not None
         assert (filled.error.code, filled.error.reason) == expected(name)[:2]
 
+    def test_need_not_be_named_in_full(self):
+        [filled] = press("Standin: Refused")
+        assert filled.error is not None
+        assert filled.error.reason == "model_refused"
+
     def test_once_happens_once(self):
         notes = "standin: provider_unavailable once"
         first, second, other = press(notes, notes, f"{notes} more")

@@ -12,7 +12,7 @@ from receipts.fill import Facts, Limits
 from receipts.fill.answer import Reader
 from receipts.fill.gates import judge
 from receipts.fill.verdict import Refusal
-from tests.fill.catalogue import Case, cases
+from tests.fill.catalogue import H_CHUNKED, Case, cases, chunked
 from tests.fill.stub import Fin
 from tests.fill.world import CONTEXT, TOOL, run
 
@@ -80,3 +80,14 @@ def test_any_split_comes_to_the_same_over_a_socket(case: Case, places: list[int]
     filled, _ = run((opening, *cut(case.body, places), Fin()), stream=True)
     error = filled.error
     assert ("applied" if error is None else (error.code, error.reason, error.retryable)) == case.expected
+
+
+@settings(max_examples=20, deadline=None)
+@given(places=st.lists(st.integers(0, 2**31), min_size=1, max_size=12), size=st.integers(1, 400))
+def test_good_framing_may_be_cut_anywhere_too(places: list[int], size: int):
+    """Status line, headers, chunk sizes and chunks: only broken framing depends on the cut."""
+    [case] = [case for case in BODIES if case.id == "S01"]
+    assert case.body is not None
+    chunks = b"".join(chunked(case.body[at : at + size]) for at in range(0, len(case.body), size))
+    filled, _ = run(cut(H_CHUNKED + chunks + b"0\r\n\r\n", places))
+    assert filled.error is None
