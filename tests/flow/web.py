@@ -1,0 +1,158 @@
+"""Web processes for tests that kill them: the server as it is run, on a free port, against the test's database."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from django.db import connection
+from knox.models import AuthToken
+
+from receipts_project.accounts.models import User
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def eventually(condition: Callable[[], Any], seconds: float = 30) -> Any:
+    """Wait for a condition; fails when it never comes true. The seconds only bound a broken run."""
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.01)
+    return value
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def dsn() -> str:
+    """The test database's address, as a process of its own needs it."""
+    info = connection.get_connection_params()
+    return f"postgresql://{info.get('user', '')}:{info.get('password', '')}@/{info['dbname']}?host={info['host']}" + (
+        f"&port={info['port']}" if info.get("port") else ""
+    )
+
+
+class Web:
+    """One gunicorn with its one worker process."""
+
+    def __init__(self, *, user: User, provider_url: str, **environment: str) -> None:
+        self.port = free_port()
+        self.base = f"http://127.0.0.1:{self.port}"
+        _, self.token = AuthToken.objects.create(user)
+        self._pool = ThreadPoolExecutor(128)
+        connection.ensure_connection()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "gunicorn", "-c", "receipts_project/gunicorn_config.py"],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "DATABASE_URL": dsn(),
+                "COMPLETIONS_URL": provider_url,
+                "COMPLETIONS_STREAM": "false",
+                "THROTTLE_PRESSES": "none",
+                "DJANGO_SETTINGS_MODULE": "receipts_project.settings",
+                "PORT": str(self.port),
+                **environment,
+            },
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        eventually(self._answers)
+
+    def _answers(self) -> bool:
+        assert self._process.poll() is None, "the web process ended at once"
+        try:
+            return httpx.get(f"{self.base}/livez").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def post(self, key: str, notes: str = "Customer still blocked on SSO.", ticket: str = "TCK-1008") -> httpx.Response:
+        return httpx.post(
+            f"{self.base}/api/v1/tickets/{ticket}/followups",
+            json={"notes": notes},
+            headers={"Idempotency-Key": key, "Authorization": f"Token {self.token}"},
+            timeout=60,
+        )
+
+    def post_later(self, key: str) -> Future[httpx.Response]:
+        """Post from another thread; the answer may never come."""
+        return self._pool.submit(self.post, key)
+
+    def signal(self, number: signal.Signals) -> None:
+        """To master and worker alike: a machine that dies or freezes takes both."""
+        os.killpg(self._process.pid, number)
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        self._process.wait(30)
+
+    def end(self) -> None:
+        if self._process.poll() is None:
+            self.kill()
+        self._pool.shutdown(wait=False)
+
+
+POINT = 7_301_008  # an advisory lock of this suite
+
+
+@contextmanager
+def held_at(table: str, *, at_commit: bool = False, when: str = "true") -> Iterator[Callable[[], None]]:
+    """Hold every insert into a table (or its commit) until the test lets go. Yields: let go.
+
+    The wait is in the database, so the product runs unchanged and stands exactly there.
+    """
+    name = f"hold_{uuid.uuid4().hex[:8]}"
+    timing = (
+        f"CREATE CONSTRAINT TRIGGER {name} AFTER INSERT ON {table} DEFERRABLE INITIALLY DEFERRED"
+        if at_commit
+        else f"CREATE TRIGGER {name} BEFORE INSERT ON {table}"
+    )
+    holder = connection.copy()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            f" IF {when} THEN PERFORM pg_advisory_xact_lock_shared({POINT}); END IF; RETURN NEW; END $$;"
+            f" {timing} FOR EACH ROW EXECUTE FUNCTION {name}()"
+        )
+    with holder.cursor() as cursor:
+        cursor.execute(f"SELECT pg_advisory_lock({POINT})")
+
+    def let_go() -> None:
+        with holder.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_unlock_all()")  # closing only hands the session back to the pool
+        holder.close()
+
+    try:
+        yield let_go
+    finally:
+        let_go()
+        eventually(lambda: waiting_at_the_point() == 0)
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP TRIGGER {name} ON {table}; DROP FUNCTION {name}()")
+
+
+def waiting_at_the_point() -> int:
+    """How many sessions stand there."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND NOT granted", [POINT]
+        )
+        count: int = cursor.fetchone()[0]
+        return count
