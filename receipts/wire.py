@@ -108,17 +108,26 @@ class Wire(GenericViewSet[Any]):
     def page_of(self, queryset: QuerySet[Any], show: Callable[[list[Any]], list[Any]]) -> HttpResponse:
         """A filtered page of a list: `{results, next, previous}`.
 
-        Raises: InvalidRequest naming a parameter that is unknown or garbled: a misspelt filter must not answer with
-        everything.
+        Raises: InvalidRequest naming a parameter that is unknown, empty or garbled: a filter that was not understood
+        must not answer with everything.
         """
-        filterset = getattr(self, "filterset_class", None)
-        known = {"cursor", "page_size", *(filterset.base_filters if filterset else ())}
-        unknown = {name: "is not a parameter of this list" for name in self.request.query_params if name not in known}
-        if unknown:
-            raise errors.InvalidRequest(fields=unknown)
+        self._refuse_parameters()
         rows = self.paginate_queryset(self.filter_queryset(queryset))
         assert isinstance(self.paginator, Keyset)  # noqa: S101 - for the type checker
         return answer({"results": show(list(rows or ())), **self.paginator.links()})
+
+    def _refuse_parameters(self) -> None:
+        """Raises: InvalidRequest for a parameter that the list does not have, or that is empty."""
+        filterset = getattr(self, "filterset_class", None)
+        known = {"cursor", "page_size", *(filterset.base_filters if filterset else ())}
+        wrong = {}
+        for name, value in self.request.query_params.items():
+            if name not in known:
+                wrong[name] = "is not a parameter of this list"
+            elif not value.strip():
+                wrong[name] = "is empty"
+        if wrong:
+            raise errors.InvalidRequest(fields=wrong)
 
 
 def problems(*statuses: int) -> dict[Any, OpenApiResponse]:

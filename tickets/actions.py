@@ -47,9 +47,13 @@ def open_ticket(
 
 
 def _next_id() -> str:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 'TCK-' || nextval('ticket_number')")
-        return str(cursor.fetchone()[0])
+    """The next number that is free: tickets that were brought in may have taken some ahead of the sequence."""
+    while True:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 'TCK-' || nextval('ticket_number')")
+            number = str(cursor.fetchone()[0])
+        if not Ticket.objects.filter(pk=number).exists():
+            return number
 
 
 @transaction.atomic

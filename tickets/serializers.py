@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from rest_framework import serializers
+from rest_framework.fields import empty
 
 from receipts.serializers import API, instant
 from tickets.models import Followup, Member, Message, Ticket
@@ -83,9 +84,18 @@ class TextField(serializers.CharField):
         return str(super().to_internal_value(data))
 
 
-def _assignee(**options: Any) -> serializers.Field[Any, Any, Any, Any]:
-    """An active member of support, by handle."""
-    return serializers.PrimaryKeyRelatedField(
+class MemberField(serializers.PrimaryKeyRelatedField[Member]):
+    """A member by handle. Nobody is null; DRF would also take an empty text for it."""
+
+    def run_validation(self, data: Any = empty) -> Any:
+        if data == "":
+            self.fail("does_not_exist", pk_value="")
+        return super().run_validation(data)
+
+
+def _assignee(**options: Any) -> MemberField:
+    """An active member of support."""
+    return MemberField(
         queryset=Member.objects.filter(active=True), pk_field=TextField(max_length=64), allow_null=True, **options
     )
 

@@ -189,6 +189,8 @@ class TestFilters:
             ("cursor", "bnVsbA"),
             ("cursor", "W1tbW1tbW1tbW1tbW1tbW1tbW1tbW1tb"),
             ("stauts", "applied"),
+            ("run", ""),
+            ("user", " "),
             ("format", "json"),
         ],
     )
