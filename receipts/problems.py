@@ -59,6 +59,8 @@ def problem(error: ReceiptsError, headers: dict[str, str] | None = None) -> Http
         json.dumps(describe(error)), content_type=MEDIA_TYPE, status=error.http_status, headers=headers
     )
     response["Cache-Control"] = "no-store"
+    # Django would log every 502 as an error; the receipt says it already, and our own faults are logged by `error_for`
+    response._has_been_logged = True  # type: ignore[attr-defined]
     if error.retry_after is not None:
         response["Retry-After"] = str(max(1, error.retry_after))
     if error.http_status == 401:

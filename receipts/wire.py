@@ -124,7 +124,7 @@ class Wire(GenericViewSet[Any]):
         for name, value in self.request.query_params.items():
             if name not in known:
                 wrong[name] = "is not a parameter of this list"
-            elif not value.strip():
+            elif not str(value).strip():
                 wrong[name] = "is empty"
         if wrong:
             raise errors.InvalidRequest(fields=wrong)

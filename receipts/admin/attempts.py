@@ -13,17 +13,26 @@ from receipts.models import Attempt, Receipt
 
 @admin.register(Attempt)
 class AttemptAdmin(ReadOnlyAdmin):
-    list_display = ("finished_at", "receipt_link", "attempt", "came_to", "what_happened", "actor")
+    list_display = ("finished", "receipt_link", "attempt", "came_to", "what_happened", "who")
     list_filter = ("status", RecentlyFinished)
     list_select_related = ("actor",)
     ordering = ("-id",)  # its id begins with its time, and the primary key is its only index over all rows
     sortable_by = ()
     fieldsets = (
         ("What happened", {"fields": ("receipt_link", "attempt", "came_to", "what_happened", "what_next")}),
-        ("When and who", {"fields": ("actor", "started_at", "finished_at", "http_status", "replayable")}),
+        ("When and who", {"fields": ("who", "started", "finished", "http_status", "replayable")}),
         ("Model decision: what the model proposed, and how it was judged", {"fields": ("decision",)}),
         ("Tool result: what the tool did", {"fields": ("result",)}),
     )
+
+    def who(self, attempt: Attempt) -> str:
+        return attempt.actor.username
+
+    def started(self, attempt: Attempt) -> str:
+        return show.moment(attempt.started_at)
+
+    def finished(self, attempt: Attempt) -> str:
+        return show.moment(attempt.finished_at)
 
     @admin.display(description="receipt")
     def receipt_link(self, attempt: Attempt) -> SafeString | str:

@@ -13,12 +13,15 @@ from receipts.models import AuditEvent, Receipt, Run
 
 @admin.register(AuditEvent)
 class AuditEventAdmin(ReadOnlyAdmin):
-    list_display = ("at", "who", "verb", "receipt_link", "why")
+    list_display = ("when", "who", "verb", "receipt_link", "why")
     list_filter = ("verb", RecentlyHappened)
     list_select_related = ("actor",)
     ordering = ("-id",)
     sortable_by = ()
-    fieldsets = ((None, {"fields": ("at", "who", "verb", "receipt_link", "run_link", "details")}),)
+    fieldsets = ((None, {"fields": ("when", "who", "verb", "receipt_link", "run_link", "details")}),)
+
+    def when(self, event: AuditEvent) -> str:
+        return show.moment(event.at)
 
     def who(self, event: AuditEvent) -> str:
         return event.actor.username if event.actor else "the system"

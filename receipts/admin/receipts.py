@@ -29,7 +29,16 @@ class AttemptInline(ReadOnlyInline):
     model = Attempt
     verbose_name_plural = "Attempts"
     ordering = ("attempt",)
-    fields = readonly_fields = ("attempt", "actor", "started_at", "finished_at", "came_to", "what_happened", "gate")
+    fields = readonly_fields = ("attempt", "who", "started", "finished", "came_to", "what_happened", "gate")
+
+    def who(self, attempt: Attempt) -> str:
+        return attempt.actor.username
+
+    def started(self, attempt: Attempt) -> str:
+        return show.moment(attempt.started_at)
+
+    def finished(self, attempt: Attempt) -> str:
+        return show.moment(attempt.finished_at)
 
     @admin.display(description="outcome")
     def came_to(self, attempt: Attempt) -> str:
@@ -49,23 +58,30 @@ class EventInline(ReadOnlyInline):
     model = AuditEvent
     verbose_name_plural = "Audit events"
     ordering = ("at",)
-    fields = readonly_fields = ("at", "actor", "verb", "detail")
+    fields = readonly_fields = ("when", "who", "verb", "detail")
+
+    def when(self, event: AuditEvent) -> str:
+        return show.moment(event.at)
+
+    def who(self, event: AuditEvent) -> str:
+        return event.actor.username if event.actor else "the system"
 
 
 @admin.register(Receipt)
 class ReceiptAdmin(ReadOnlyAdmin):
     list_display = (
-        "created_at",
+        "created",
         "short_id",
         "status_badge",
         "what_happened",
         "subject",
         "contract_name",
         "attempt",
-        "user",
+        "who",
         "result_ref",
     )
-    list_display_links = ("created_at", "short_id")
+    list_display_links = ("created", "short_id")
+    sortable_by = ("created",)  # the one order over all rows that an index gives
     list_filter = (
         "status",
         OutcomeFilter,
@@ -92,14 +108,14 @@ class ReceiptAdmin(ReadOnlyAdmin):
                     "error_reason",
                     "http_status",
                     "subject",
-                    "user",
-                    "on_behalf_of",
+                    "who",
+                    "for_whom",
                     "attempt",
-                    "created_at",
-                    "started_at",
-                    "deadline_at",
-                    "settled_at",
-                    "applied_at",
+                    "created",
+                    "started",
+                    "deadline",
+                    "settled",
+                    "applied",
                 )
             },
         ),
@@ -124,12 +140,20 @@ class ReceiptAdmin(ReadOnlyAdmin):
 
     # ── the list ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @admin.display(description="receipt", ordering="id")
+    @admin.display(ordering="created_at")
+    def created(self, receipt: Receipt) -> str:
+        return show.moment(receipt.created_at)
+
+    @admin.display(description="receipt")
     def short_id(self, receipt: Receipt) -> str:
         """The random end: the beginning is the time, and the same for neighbours."""
         return f"…{str(receipt.id)[-8:]}"
 
-    @admin.display(description="status", ordering="status")
+    @admin.display(description="user")
+    def who(self, receipt: Receipt) -> str:
+        return receipt.user.username
+
+    @admin.display(description="status")
     def status_badge(self, receipt: Receipt) -> SafeString | str:
         if receipt.overdue:
             return show.badge("pending, overdue", "overdue")
@@ -139,14 +163,36 @@ class ReceiptAdmin(ReadOnlyAdmin):
 
     def what_happened(self, receipt: Receipt) -> str:
         if receipt.error_code is None:
-            return f"Filed as {receipt.result_ref}." if receipt.result_ref else show.EMPTY
+            return f"Filed as {receipt.result_ref}." if receipt.result_ref else self._still(receipt)
         return show.sentence(receipt.error_code, receipt.error_reason)
+
+    @staticmethod
+    def _still(receipt: Receipt) -> str:
+        if receipt.overdue:
+            return "Its time is over; the next sweep settles it."
+        return "Waits to be begun." if receipt.queued else "Is being worked on."
 
     @admin.display(description="contract")
     def contract_name(self, receipt: Receipt) -> str:
         return receipt.contract
 
     # ── the page ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @admin.display(description="on behalf of")
+    def for_whom(self, receipt: Receipt) -> str:
+        return receipt.on_behalf_of.username if receipt.on_behalf_of else show.EMPTY
+
+    def started(self, receipt: Receipt) -> str:
+        return show.moment(receipt.started_at)
+
+    def deadline(self, receipt: Receipt) -> str:
+        return show.moment(receipt.deadline_at)
+
+    def settled(self, receipt: Receipt) -> str:
+        return show.moment(receipt.settled_at)
+
+    def applied(self, receipt: Receipt) -> str:
+        return show.moment(receipt.applied_at)
 
     @admin.display(description="whose turn")
     def what_next(self, receipt: Receipt) -> str:

@@ -18,7 +18,7 @@ from receipts.models import Run
 
 @admin.register(Run)
 class RunAdmin(ReadOnlyAdmin):
-    list_display = ("started_at", "workflow", "trigger", "actor", "finished_at", "id")
+    list_display = ("started", "workflow", "trigger", "who", "finished", "id")
     list_filter = ("trigger", RecentlyStarted)
     list_select_related = ("actor",)
     ordering = ("-id",)  # its id begins with its time; the index by start is per workflow
@@ -26,7 +26,7 @@ class RunAdmin(ReadOnlyAdmin):
     search_fields = ("id",)
     search_help_text = "A run's id."
     fieldsets = (
-        (None, {"fields": ("id", "workflow", "trigger", "actor", "parent_link", "slot", "started_at", "finished_at")}),
+        (None, {"fields": ("id", "workflow", "trigger", "who", "parent_link", "scheduled", "started", "finished")}),
         ("Receipts", {"fields": ("receipts_link",)}),
         ("Manifest: the context that travelled with it", {"fields": ("manifest_json",)}),
     )
@@ -37,6 +37,18 @@ class RunAdmin(ReadOnlyAdmin):
         if not search_term.strip():
             return queryset, False
         return queryset.filter(pk=key) if (key := read_uuid(search_term.strip())) else queryset.none(), False
+
+    def who(self, run: Run) -> str:
+        return run.actor.username
+
+    def scheduled(self, run: Run) -> str:
+        return show.moment(run.slot)
+
+    def started(self, run: Run) -> str:
+        return show.moment(run.started_at)
+
+    def finished(self, run: Run) -> str:
+        return show.moment(run.finished_at)
 
     @admin.display(description="parent run")
     def parent_link(self, run: Run) -> SafeString | str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from typing import Any
 
@@ -13,6 +14,11 @@ from django.utils.safestring import SafeString
 from receipts.errors import BY_CODE, REASONS
 
 EMPTY = "–"
+
+
+def moment(at: dt.datetime | None) -> str:
+    """To the millisecond and in UTC: receipts are compared with logs of other machines."""
+    return f"{at.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + " UTC" if at else EMPTY
 
 
 def badge(word: str | None, tone: str | None = None) -> SafeString | str:
