@@ -23,6 +23,7 @@ from receipts.errors import Abandoned, ReceiptsError, Superseded
 from receipts.ids import uuid7
 from receipts.lifecycle import LIVE, Outcome, Status, outcome
 from receipts.models import Attempt, AuditEvent, Receipt, Verb
+from receipts.statements import fetch_row
 
 _FIELDS = list(Receipt._meta.concrete_fields)
 _ATTNAMES = [f.attname for f in _FIELDS]
@@ -94,9 +95,7 @@ def _receipt(row: Sequence[Any] | None) -> Receipt | None:
 
 
 def _one(sql: str, parameters: dict[str, Any]) -> Receipt | None:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
-        return _receipt(cursor.fetchone())
+    return _receipt(fetch_row(sql, parameters))
 
 
 def _must_be_its_own_transaction() -> None:
@@ -154,20 +153,22 @@ receipt AS (
     id, user_id, on_behalf_of, actor_id, idempotency_key, request_fingerprint, run_id, tool_name, contract_version,
     contract_sha256, effect, subject, input_hash, arguments_json, status, attempt, context_moved, root_id, created_at,
     started_at, start_by, deadline_at)
-  SELECT %(id)s, %(user)s, %(on_behalf_of)s, %(actor)s, %(key)s, %(fingerprint)s, %(run)s, %(tool)s, %(version)s,
-    %(sha256)s, %(effect)s, %(subject)s, %(input_hash)s, '{{}}', 'pending', 1, false, %(id)s, now,
-    CASE WHEN %(queued)s THEN NULL ELSE now END,
-    CASE WHEN %(queued)s THEN now + make_interval(secs => %(seconds)s) END,
-    now + make_interval(secs => %(seconds)s)
+  SELECT %(id)s::uuid, %(user)s::uuid, %(on_behalf_of)s::uuid, %(actor)s::uuid, %(key)s, %(fingerprint)s::bytea,
+    %(run)s::uuid, %(tool)s, %(version)s::int, %(sha256)s, %(effect)s, %(subject)s, %(input_hash)s, '{{}}', 'pending',
+    1, false, %(id)s::uuid, now,
+    CASE WHEN %(queued)s::boolean THEN NULL ELSE now END,
+    CASE WHEN %(queued)s::boolean THEN now + make_interval(secs => %(seconds)s::float8) END,
+    now + make_interval(secs => %(seconds)s::float8)
   FROM clock
   ON CONFLICT (idempotency_key, user_id) DO NOTHING
   RETURNING *),
 run AS (
   INSERT INTO runs (id, workflow, trigger, parent_id, actor_id, started_at, manifest)
-  SELECT %(run)s, %(workflow)s, %(trigger)s, %(parent)s, %(actor)s, now, %(manifest)s FROM receipt, clock),
+  SELECT %(run)s::uuid, %(workflow)s, %(trigger)s, %(parent)s::uuid, %(actor)s::uuid, now, %(manifest)s::jsonb
+  FROM receipt, clock),
 sealed AS (
   INSERT INTO sealed_inputs (receipt_id, token, created_at, expires_at)
-  SELECT id, %(sealed)s, now, now + make_interval(days => %(sealed_days)s) FROM receipt, clock)
+  SELECT id, %(sealed)s::bytea, now, now + make_interval(days => %(sealed_days)s::int) FROM receipt, clock)
 SELECT {_COLUMNS} FROM receipt
 """  # noqa: S608 - column names from the model
 
@@ -210,7 +211,7 @@ def open_receipt(opening: Opening) -> Receipt | None:
 
 _BEGIN = f"""
 UPDATE tool_receipts
-SET started_at = clock_timestamp(), deadline_at = clock_timestamp() + make_interval(secs => %(seconds)s)
+SET started_at = clock_timestamp(), deadline_at = clock_timestamp() + make_interval(secs => %(seconds)s::float8)
 WHERE id = %(id)s AND attempt = %(attempt)s AND status = 'pending' AND started_at IS NULL
   AND start_by > clock_timestamp()
 RETURNING {_COLUMNS}
@@ -228,9 +229,9 @@ WITH clock AS (SELECT clock_timestamp() AS now),
 receipt AS (
   UPDATE tool_receipts
   SET status = 'pending', attempt = attempt + 1, actor_id = %(actor)s, arguments_json = '{{}}', context_moved = false,
-      started_at = CASE WHEN %(queued)s THEN NULL ELSE now END,
-      start_by = CASE WHEN %(queued)s THEN now + make_interval(secs => %(seconds)s) END,
-      deadline_at = now + make_interval(secs => %(seconds)s),
+      started_at = CASE WHEN %(queued)s::boolean THEN NULL ELSE now END,
+      start_by = CASE WHEN %(queued)s::boolean THEN now + make_interval(secs => %(seconds)s::float8) END,
+      deadline_at = now + make_interval(secs => %(seconds)s::float8),
       settled_at = NULL, http_status = NULL, error_code = NULL, error_reason = NULL, retryable = NULL, model = NULL,
       provider_host = NULL, finish_reason = NULL, prompt_tokens = NULL, completion_tokens = NULL, fill_ms = NULL,
       apply_ms = NULL
@@ -239,7 +240,7 @@ receipt AS (
   RETURNING tool_receipts.*),
 event AS (
   INSERT INTO audit_events (at, actor_id, verb, receipt_id, run_id, detail)
-  SELECT now, %(actor)s, 'retry', id, run_id, jsonb_build_object('attempt', attempt) FROM receipt, clock)
+  SELECT now, %(actor)s::uuid, 'retry', id, run_id, jsonb_build_object('attempt', attempt) FROM receipt, clock)
 SELECT {_COLUMNS} FROM receipt
 """  # noqa: S608
 
@@ -279,8 +280,8 @@ _ATTEMPT = """
 attempt AS (
   INSERT INTO attempts (id, receipt_id, attempt, actor_id, started_at, finished_at, status, http_status, error_code,
     error_reason, replayable, model_decision, tool_result)
-  SELECT %(attempt_id)s, id, attempt, actor_id, started_at, settled_at, %(outcome)s, http_status, error_code,
-    error_reason, %(replayable)s, %(decision)s::jsonb, %(result)s::jsonb
+  SELECT %(attempt_id)s::uuid, id, attempt, actor_id, started_at, settled_at, %(outcome)s::text, http_status,
+    error_code, error_reason, %(replayable)s::boolean, %(decision)s::jsonb, %(result)s::jsonb
   FROM receipt)
 """
 
@@ -298,15 +299,15 @@ receipt AS (
       error_reason = %(reason)s, retryable = %(retryable)s, {_FIGURES}
   FROM clock
   WHERE id = %(id)s AND attempt = %(attempt)s AND status = 'pending'
-    AND (NOT %(only_overdue)s OR deadline_at <= now)
+    AND (NOT %(only_overdue)s::boolean OR deadline_at <= now)
   RETURNING tool_receipts.*),
 {_ATTEMPT},
 event AS (
   INSERT INTO audit_events (at, actor_id, verb, receipt_id, run_id, detail)
-  SELECT now, %(event_actor)s, %(event_verb)s, id, run_id, %(event_detail)s::jsonb FROM receipt, clock
-  WHERE %(event_verb)s IS NOT NULL),
+  SELECT now, %(event_actor)s::uuid, %(event_verb)s::text, id, run_id, %(event_detail)s::jsonb FROM receipt, clock
+  WHERE %(event_verb)s::text IS NOT NULL),
 sealed AS (
-  UPDATE sealed_inputs SET token = %(sealed)s FROM receipt
+  UPDATE sealed_inputs SET token = %(sealed)s::bytea FROM receipt
   WHERE receipt_id = receipt.id AND %(sealed)s::bytea IS NOT NULL)
 SELECT {_COLUMNS} FROM receipt
 """  # noqa: S608
@@ -350,7 +351,10 @@ def settle_failed(
     )
 
 
+# One round trip: the timeouts come first, because the fence itself may wait for a lock.
 _FENCE = """
+SET LOCAL lock_timeout = %s;
+SET LOCAL statement_timeout = %s;
 SELECT 1 FROM tool_receipts
 WHERE id = %s AND attempt = %s AND status = 'pending' AND deadline_at > clock_timestamp()
 FOR NO KEY UPDATE
@@ -390,9 +394,9 @@ def apply(
     """
     begun = time.monotonic()
     with transaction.atomic(durable=True), connection.cursor() as cursor:
-        timeouts = {"lock_timeout": int(lock_timeout_ms), "statement_timeout": int(statement_timeout_ms)}
-        cursor.execute("; ".join(f"SET LOCAL {name} = {ms}" for name, ms in timeouts.items()))
-        cursor.execute(_FENCE, [receipt.id, receipt.attempt])
+        cursor.execute(_FENCE, [lock_timeout_ms, statement_timeout_ms, receipt.id, receipt.attempt])
+        while cursor.nextset():
+            pass  # to the fence's own row
         if cursor.fetchone() is None:
             raise Fenced
         applied = mutate()
@@ -449,8 +453,8 @@ def record(event: Event, *, receipt: Receipt | None = None) -> AuditEvent:
             [
                 event.actor_id,
                 event.verb.value,
-                receipt and receipt.id,
-                receipt and receipt.run_id,
+                receipt.id if receipt else None,
+                receipt.run_id if receipt else None,
                 json.dumps(event.detail),
             ],
         )

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-from django.db import connection
+from receipts.statements import fetch_row
 
 _UNITS = {
     "s": 1,
@@ -44,22 +44,20 @@ class Rate:
 # A press is a receipt opened, or one reopened by its owner (an audit event). The n-th newest press decides: if it is
 # still inside the window, this one would be one too many, and the window says when it leaves.
 _NTH_PRESS = """
-SELECT extract(epoch FROM at + make_interval(secs => %(seconds)s) - clock_timestamp()) FROM (
+SELECT extract(epoch FROM at + make_interval(secs => %(seconds)s::int) - clock_timestamp()) FROM (
     (SELECT created_at AS at FROM tool_receipts
       WHERE user_id = %(user)s AND replay_of IS NULL
-        AND created_at > clock_timestamp() - make_interval(secs => %(seconds)s)
-      ORDER BY created_at DESC LIMIT %(presses)s)
+        AND created_at > clock_timestamp() - make_interval(secs => %(seconds)s::int)
+      ORDER BY created_at DESC LIMIT %(presses)s::int)
     UNION ALL
     (SELECT at FROM audit_events
-      WHERE actor_id = %(user)s AND verb = 'retry' AND at > clock_timestamp() - make_interval(secs => %(seconds)s)
-      ORDER BY at DESC LIMIT %(presses)s)
-) presses ORDER BY at DESC OFFSET %(presses)s - 1 LIMIT 1
+      WHERE actor_id = %(user)s AND verb = 'retry' AND at > clock_timestamp() - make_interval(secs => %(seconds)s::int)
+      ORDER BY at DESC LIMIT %(presses)s::int)
+) presses ORDER BY at DESC OFFSET %(presses)s::int - 1 LIMIT 1
 """
 
 
 def seconds_until_next_press(user_id: object, rate: Rate) -> int:
     """0 when the person may press now, else whole seconds (≥ 1) until they may."""
-    with connection.cursor() as cursor:
-        cursor.execute(_NTH_PRESS, {"user": user_id, "seconds": rate.seconds, "presses": rate.presses})
-        row = cursor.fetchone()
+    row = fetch_row(_NTH_PRESS, {"user": user_id, "seconds": rate.seconds, "presses": rate.presses})
     return max(1, math.ceil(row[0])) if row else 0

@@ -110,7 +110,7 @@ DATABASE_URL = embedded_postgres.database_url(env.ENVIRON, DATA_DIR)
 #: Connections of one process. The hot path holds one only while a statement runs, so a few carry hundreds of presses.
 DATABASE_POOL_SIZE = env.int("DATABASE_POOL_SIZE", default=12)
 DATABASES = {"default": env.db_url_config(DATABASE_URL)}
-DATABASES["default"]["ENGINE"] = "django.db.backends.postgresql"
+DATABASES["default"]["ENGINE"] = "receipts_project.postgresql"
 DATABASES["default"].update(
     CONN_MAX_AGE=0,  # the pool keeps connections; Django refuses both at once
     CONN_HEALTH_CHECKS=True,

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-
-from django.db import connection
+from typing import Any
 
 from receipts.contracts import Applied, Arguments, Context, Effect, ReplayRule, Tool, ToolRefusal
 from receipts.models import Receipt
+from receipts.statements import fetch_row
 from tickets.models import Ticket
 
 TICKET_ID = re.compile(r"TCK-[A-Z0-9]{1,32}")
@@ -24,10 +24,10 @@ CONVERSATION_TURNS = 80
 _READ_TICKET = """
 SELECT t.subject, t.status,
        (SELECT coalesce(json_agg(json_build_array(m.author_name, left(m.body, 8000)) ORDER BY m.id DESC), '[]')
-          FROM (SELECT * FROM messages WHERE ticket_id = t.id ORDER BY id DESC LIMIT %s) m),
+          FROM (SELECT * FROM messages WHERE ticket_id = t.id ORDER BY id DESC LIMIT %(turns)s) m),
        (SELECT coalesce(max(id), 0) FROM messages WHERE ticket_id = t.id),
        (SELECT coalesce(array_agg(handle ORDER BY handle), '{}') FROM members WHERE active)
-FROM tickets t WHERE t.id = %s
+FROM tickets t WHERE t.id = %(ticket)s
 """
 
 
@@ -35,9 +35,7 @@ def prepare_ticket(subject: str) -> Context | None:
     """What the prompt may hold of a ticket, and who can be assigned, in one query. None: no such ticket."""
     if not TICKET_ID.fullmatch(subject):
         return None
-    with connection.cursor() as cursor:
-        cursor.execute(_READ_TICKET, [CONVERSATION_TURNS, subject])
-        row = cursor.fetchone()
+    row = fetch_row(_READ_TICKET, {"turns": CONVERSATION_TURNS, "ticket": subject})
     if row is None:
         return None
     title, status, turns, last_message, members = row
@@ -58,7 +56,8 @@ WITH ticket AS (SELECT id, status FROM tickets WHERE id = %(ticket)s FOR SHARE),
      member AS (SELECT handle FROM members WHERE handle = %(assignee)s AND active FOR SHARE),
      filed AS (
        INSERT INTO followups (id, ticket_id, summary, assignee, created_by, receipt_id, created_at)
-       SELECT 'FUP-' || nextval('followup_number'), ticket.id, %(summary)s, member.handle, %(user)s, %(receipt)s,
+       SELECT 'FUP-' || nextval('followup_number'), ticket.id, %(summary)s, member.handle, %(user)s::uuid,
+              %(receipt)s::uuid,
               clock_timestamp()
        FROM ticket, member WHERE ticket.status <> 'closed'
        RETURNING id)
@@ -72,19 +71,7 @@ def apply_file_followup(arguments: Arguments, context: Context, receipt: Receipt
 
     Raises: ToolRefusal with `ticket_gone`, `ticket_closed` or `policy_assignee`.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _FILE,
-            {
-                "ticket": context.subject,
-                "assignee": arguments["assignee"],
-                "summary": arguments["summary"],
-                # a replay files in the name of the person it is on behalf of
-                "user": receipt.on_behalf_of_id or receipt.user_id,
-                "receipt": receipt.id,
-            },
-        )
-        status, member, followup, last_message = cursor.fetchone()
+    status, member, followup, last_message = _filed(arguments, context, receipt)
     if status is None:
         raise ToolRefusal("ticket_gone")
     if status == Ticket.Status.CLOSED:
@@ -92,6 +79,21 @@ def apply_file_followup(arguments: Arguments, context: Context, receipt: Receipt
     if member is None:
         raise ToolRefusal("policy_assignee")
     return Applied(result_ref=followup, context_moved=str(last_message) != context.version)
+
+
+def _filed(arguments: Arguments, context: Context, receipt: Receipt) -> tuple[Any, ...]:
+    row = fetch_row(
+        _FILE,
+        {
+            "ticket": context.subject,
+            "assignee": arguments["assignee"],
+            "summary": arguments["summary"],
+            # a replay files in the name of the person it is on behalf of
+            "user": receipt.on_behalf_of_id or receipt.user_id,
+            "receipt": receipt.id,
+        },
+    )
+    return row or (None, None, None, None)
 
 
 FILE_FOLLOWUP = Tool(

@@ -31,7 +31,7 @@ class RoleBackend(ModelBackend):
             return set()
         if user_obj.is_superuser:
             return super().get_all_permissions(user_obj, obj)
-        granted: set[str] | None = getattr(user_obj, "granted", None)
+        granted: set[str] | None = user_obj.granted
         if granted is None:
             with connection.cursor() as cursor:
                 cursor.execute(GRANTED.format(user="%s"), [user_obj.pk, user_obj.pk])

@@ -15,6 +15,9 @@ class User(AbstractUser):
 
     id: models.UUIDField[uuid.UUID, uuid.UUID] = models.UUIDField(primary_key=True, default=uuid7, editable=False)
 
+    #: `app_label.codename` of everything this person may do, once it has been read (see `RoleBackend`).
+    granted: set[str] | None = None
+
     class Meta(AbstractUser.Meta):
         db_table = "users"
         swappable = "AUTH_USER_MODEL"

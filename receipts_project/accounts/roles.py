@@ -23,22 +23,22 @@ ROLES: dict[str, tuple[str, ...]] = {
 }
 
 
-def create_roles(sender: Any, using: str = "default", **_: Any) -> None:
+def create_roles(sender: Any, using: str = "default", **_rest: Any) -> None:
     """After every migrate: the groups exist and hold exactly these permissions of the receipts app.
 
     `post_migrate` and not a data migration, because a test suite's flush takes migrated rows away. Permissions of
     other apps that an administrator added to a group are left alone.
     """
+    from django.apps import apps
     from django.contrib.auth.management import create_permissions
     from django.contrib.auth.models import Group, Permission
-    from django.apps import apps
 
     if getattr(sender, "label", "") != "accounts":
         return
     create_permissions(apps.get_app_config("receipts"), verbosity=0, using=using)
     known = {p.codename: p for p in Permission.objects.using(using).filter(content_type__app_label="receipts")}
     for name, codenames in ROLES.items():
-        group, _ = Group.objects.using(using).get_or_create(name=name)
+        group, _created = Group.objects.using(using).get_or_create(name=name)
         wanted = {known[codename] for codename in codenames if codename in known}
         held = set(group.permissions.using(using).filter(content_type__app_label="receipts"))
         group.permissions.remove(*(held - wanted))

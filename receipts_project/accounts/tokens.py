@@ -4,42 +4,51 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.utils import timezone
+from django.db import DEFAULT_DB_ALIAS
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from knox.auth import TokenAuthentication as KnoxTokenAuthentication
 from knox.crypto import hash_token
 from knox.models import AuthToken
 from rest_framework.exceptions import AuthenticationFailed
 
+from receipts.statements import fetch_row
 from receipts_project.accounts.backends import GRANTED
+from receipts_project.accounts.models import User
+
+_USER_FIELDS = list(User._meta.concrete_fields)
+_USER_ATTNAMES = [field.attname for field in _USER_FIELDS]
+_KNOWN = f"""
+SELECT ARRAY({GRANTED.format(user="u.id")}), t.token_key, t.created, t.expiry,
+       {", ".join(f'u."{field.column}"' for field in _USER_FIELDS)}
+FROM knox_authtoken t JOIN users u ON u.id = t.user_id
+WHERE t.digest = %(digest)s AND u.is_active AND (t.expiry IS NULL OR t.expiry > clock_timestamp())
+"""  # noqa: S608 - column names from the model
 
 
-class TokenAuthentication(KnoxTokenAuthentication):  # type: ignore[misc]
+class TokenAuthentication(KnoxTokenAuthentication):
     """`Authorization: Token …`.
 
     knox reads and sweeps all tokens of a person on every request; a press needs this token, its person and their
     permissions, so one query brings the three.
     """
 
-    def authenticate_credentials(self, token: bytes) -> tuple[Any, Any]:
+    def authenticate_credentials(self, token: bytes) -> tuple[User, AuthToken]:
         """Raises: AuthenticationFailed for an unknown, expired or disabled token; all with the same words."""
         try:
             digest = hash_token(token.decode("ascii"))
         except (UnicodeDecodeError, ValueError, TypeError):
             raise AuthenticationFailed from None
-        found = (
-            AuthToken.objects.select_related("user")
-            .filter(digest=digest)
-            .extra(select={"granted": f"ARRAY({GRANTED.format(user='knox_authtoken.user_id')})"})
-            .first()
-        )
-        if found is None or not found.user.is_active or (found.expiry and found.expiry <= timezone.now()):
+        row = fetch_row(_KNOWN, {"digest": digest})
+        if row is None:
             raise AuthenticationFailed
-        found.user.granted = set(found.granted)
-        return found.user, found
+        granted, token_key, created, expiry, *person = row
+        user = User.from_db(DEFAULT_DB_ALIAS, _USER_ATTNAMES, person)
+        if not user.is_superuser:
+            user.granted = set(granted)
+        return user, AuthToken(digest=digest, token_key=token_key, user=user, created=created, expiry=expiry)
 
 
-class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[misc]
+class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """How the OpenAPI schema describes it."""
 
     target_class = "receipts_project.accounts.tokens.TokenAuthentication"

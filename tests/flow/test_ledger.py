@@ -164,7 +164,8 @@ class TestFrozen:
             assert violates("DELETE FROM tool_receipts") == "history_is_never_removed"
             assert change(applied, "result_ref = 'FUP-1'") == "receipt_transition_is_legal"
         finally:
-            connection.close()
+            with connection.cursor() as cursor:
+                cursor.execute("RESET session_replication_role")
 
     def test_by_nobody_but_the_owner_even_with_the_purge_setting(self, applied: Receipt) -> None:
         role = f"app_{uuid.uuid4().hex[:8]}"
