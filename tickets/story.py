@@ -9,7 +9,7 @@ from typing import Any
 from receipts.lifecycle import Outcome
 from receipts.models import Attempt, AuditEvent, Receipt, Verb
 from tickets.models import Followup
-from tickets.words import Explanation, Standing, explain, standing
+from tickets.words import Explanation, Standing, explain, person, standing
 
 #: Audit events that belong to the story of a press. Who looked at it is the audit console's matter.
 TOLD = (Verb.RETRY, Verb.REPLAY, Verb.CANCEL, Verb.RETARGET_REFUSED)
@@ -83,13 +83,13 @@ def tell(receipt: Receipt, now: dt.datetime) -> Story:
 
 
 def _timeline(receipt: Receipt, attempts: list[Attempt], events: list[AuditEvent]) -> list[Moment]:
-    moments = [Moment(at=receipt.created_at, what=_opened(receipt), who=receipt.user.get_full_name())]
+    moments = [Moment(at=receipt.created_at, what=_opened(receipt), who=person(receipt.user))]
     for attempt in attempts:
         moments += _attempt(attempt)
     if receipt.started_at and receipt.settled_at is None:
         moments.append(Moment(at=receipt.started_at, what=f"Attempt {receipt.attempt} began", tone="drafting"))
     moments += [
-        Moment(at=event.at, what=_deed(event), who=event.actor.get_full_name() if event.actor else "the system")
+        Moment(at=event.at, what=_deed(event), who=person(event.actor) if event.actor else "the system")
         for event in events
     ]
     return sorted(moments, key=lambda moment: moment.at)
@@ -104,9 +104,7 @@ def _opened(receipt: Receipt) -> str:
 def _attempt(attempt: Attempt) -> list[Moment]:
     began = []
     if attempt.started_at:
-        began = [
-            Moment(at=attempt.started_at, what=f"Attempt {attempt.attempt} began", who=attempt.actor.get_full_name())
-        ]
+        began = [Moment(at=attempt.started_at, what=f"Attempt {attempt.attempt} began", who=person(attempt.actor))]
     if attempt.status == Outcome.OK:
         ended = Moment(
             at=attempt.finished_at,

@@ -103,6 +103,11 @@ def tables() -> dict[str, Any]:
     }
 
 
+def person(user: Any) -> str:
+    """A person's name, or the name they sign in with."""
+    return str(user.get_full_name() or user.get_username())
+
+
 def number(receipt_id: object) -> str:
     """The receipt's short name, `R-1f3a90bc`: the random end of its id, because ids of one day begin alike."""
     return f"R-{str(receipt_id)[-8:]}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
 
 from django import template
 from django.utils import timezone
@@ -16,6 +15,7 @@ from tickets import words
 register = template.Library()
 
 register.filter("receipt_number", words.number)
+register.filter("person", words.person)
 
 
 @register.simple_tag
@@ -65,12 +65,6 @@ def initials(name: str) -> str:
     """`Ada Okafor` → `AO`."""
     parts = name.split()
     return "".join(part[0] for part in (parts[:1] + parts[-1:] if len(parts) > 1 else parts)).upper()
-
-
-@register.filter
-def person(user: Any) -> str:
-    """A person's name, or the name they sign in with."""
-    return str(user.get_full_name() or user.get_username())
 
 
 @register.filter

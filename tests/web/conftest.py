@@ -1,0 +1,59 @@
+"""The leads' pages as a browser without script meets them: real flow and database, a provider the test drives."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+
+from receipts_project.accounts.models import User
+from receipts_project.accounts.roles import AUDITORS
+from tests.flow.conftest import alice, bob, desk, operator, person, provider  # noqa: F401 - fixtures
+from tests.flow.provider import Provider
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture(autouse=True)
+def _unhashed_static_files(settings: Any) -> None:
+    """The names of hashed files exist only after collectstatic."""
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = settings.STORAGES | {"staticfiles": plain}
+
+
+@pytest.fixture
+def auditor(desk: Provider) -> User:  # noqa: F811
+    return person("audrey", AUDITORS)
+
+
+def signed_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def lead(alice: User) -> Client:  # noqa: F811
+    """Alice's browser."""
+    return signed_in(alice)
+
+
+def text_of(response: HttpResponse) -> str:
+    return response.content.decode()
+
+
+def key_in(page: HttpResponse) -> str:
+    """The idempotency key that a ticket page's form holds."""
+    found = re.search(r'name="idempotency_key" value="([^"]+)"', text_of(page))
+    assert found, "the page has no form with a key"
+    return found[1]
+
+
+def press(client: Client, notes: str = "Customer still blocked on SSO.", ticket: str = "TCK-1008", **data: str) -> Any:
+    """Open the ticket, fill the form in, press: what a browser without script does."""
+    address = f"/tickets/{ticket}"
+    key = data.pop("idempotency_key", None) or key_in(client.get(address))
+    return client.post(address, {"notes": notes, "idempotency_key": key, **data})
