@@ -130,6 +130,9 @@ class Launcher:
         self.wait_for(self.is_ready, READY_SECONDS, "the web process's /readyz")
 
     def is_ready(self) -> bool:
+        """Does our own web process say so? Before it listens, somebody who took the port meanwhile could answer."""
+        if "Listening at" not in self.children[-1].log.read_text(errors="replace"):
+            return False
         address = {"0.0.0.0": DEFAULT_HOST, "::": "::1"}.get(self.host, self.host)  # noqa: S104 - read, not bound
         connection = http.client.HTTPConnection(address, self.port, timeout=5)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import random
 import re
 import shutil
 import signal
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -42,9 +44,12 @@ def port() -> int:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """One below the range that the kernel hands out: it must still be free after a restart."""
+    while True:
+        with socket.socket() as probe, suppress(OSError):
+            port = random.randint(20000, 32000)
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def environment(**settings: object) -> dict[str, str]:
@@ -207,8 +212,8 @@ class TestRun:
         for user in ("lead", "lead2", "auditor", "operator", "admin"):
             assert user in instance.said
         assert (instance.data_dir / "secrets" / "demo_password").read_text().strip() in instance.said
-        assert instance.signal_group(signal.SIGINT) == 0
-        assert instance.group() == []
+        assert instance.signal_group(signal.SIGINT) == 0, instance.said
+        wait_until(lambda: instance.group() == [])
         assert embedded.postmaster(embedded.place_of(instance.data_dir)) is None
         stopped = re.findall(r"stopping (.*)", instance.said)
         assert stopped[0] == "web"
@@ -232,7 +237,7 @@ class TestRun:
             wait_until(lambda: connection.execute(pending, [headers["Idempotency-Key"]]).fetchone())
         os.killpg(instance.process.pid, signal.SIGINT)
         assert press.getresponse().status == 201
-        assert instance.wait() == 0
+        assert instance.wait() == 0, instance.said
 
     def test_a_second_start_keeps_data_and_password(self, instance, data_dir):
         dsn = embedded.dsn(data_dir)
@@ -247,7 +252,7 @@ class TestRun:
             with psycopg.connect(dsn) as connection:
                 connection.execute("DROP TABLE kept")
         finally:
-            assert again.signal_group(signal.SIGINT) == 0
+            assert again.signal_group(signal.SIGINT) == 0, again.said
 
     def test_after_a_kill_of_the_group_nothing_runs_on_and_the_next_start_works(self, instance, data_dir):
         """The kernel stops PostgreSQL; every other process is in the group."""
@@ -257,14 +262,14 @@ class TestRun:
         assert len(related) == 2, "PostgreSQL and its keeper"
         assert [command.split()[0].rpartition("/")[2] for command in outside] == ["postgres"]
         instance.signal_group(signal.SIGKILL)
-        assert instance.group() == []
+        wait_until(lambda: instance.group() == [])
         wait_until(lambda: embedded.postmaster(embedded.place_of(data_dir)) is None)
         again = Instance(data_dir, instance.port)
         try:
             again.wait_until_ready()
             assert again.get("/readyz") == 200
         finally:
-            assert again.signal_group(signal.SIGINT) == 0
+            assert again.signal_group(signal.SIGINT) == 0, again.said
 
     def test_a_killed_launcher_takes_its_processes_along(self, instance, data_dir):
         instance.process.kill()
@@ -282,7 +287,7 @@ class TestRun:
         assert instance.wait() == 1
         assert "web ended (signal SIGKILL)" in instance.said
         assert "web.log" in instance.said
-        assert instance.group() == []
+        wait_until(lambda: instance.group() == [])
 
     def test_commands_beside_it_need_its_environment_and_nothing_more(self, instance, data_dir):
         beside = {"DATA_DIR": data_dir, "PORT": instance.port}
@@ -302,7 +307,7 @@ class TestRun:
         try:
             other.wait_until_ready()
             assert other.get("/readyz") == instance.get("/readyz") == 200
-            assert other.signal_group(signal.SIGINT) == 0
+            assert other.signal_group(signal.SIGINT) == 0, other.said
             assert instance.get("/readyz") == 200
         finally:
             if other.process.poll() is None:
