@@ -1,4 +1,4 @@
-"""Receipts and runs over REST: read-only. Filing lives with the tickets."""
+"""Receipts and runs over REST: read, and retried. Filing lives with the tickets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from receipts.serializers import (
     run_receipt,
     run_summary,
 )
-from receipts.wire import EVENT_STREAM, EventStreamRenderer, Wire, answer, parse_uuid, problems
+from receipts.wire import EVENT_STREAM, EventStreamRenderer, Wire, answer, parse_uuid, prefers_async, problems
 
 SEES_ALL = "receipts.view_receipt"
 
@@ -143,6 +143,19 @@ def answer_filing(filing: flow.Filing, *, reader: Any, narrated: bool, respond_a
     return answer(represent(receipt), 200 if filing.deduplicated else 201, headers)
 
 
+#: How a press or a retry is answered, and how to ask for it; for OpenAPI.
+PREFER = OpenApiParameter(
+    "Prefer",
+    OpenApiTypes.STR,
+    OpenApiParameter.HEADER,
+    description="`respond-async`: 202 at once; the receipt tells the rest",
+)
+FILED = {
+    (201, "application/json"): OpenApiResponse(ReceiptSerializer, description="filed"),
+    (200, "application/json"): OpenApiResponse(ReceiptSerializer, description="filed before; nothing ran"),
+    (202, "application/json"): OpenApiResponse(ReceiptSerializer, description="accepted, pending"),
+    (200, EVENT_STREAM): OpenApiResponse(OpenApiTypes.STR, description="the press as it happens"),
+}
 RECEIPT_ID = OpenApiParameter("receipt_id", OpenApiTypes.UUID, OpenApiParameter.PATH)
 RUN_ID = OpenApiParameter("run_id", OpenApiTypes.UUID, OpenApiParameter.PATH)
 
@@ -196,6 +209,29 @@ class EventViews(Wire):
             if narrated:
                 return event_stream(receipt, running(receipt.pk), reader=request.user)
             return answer(narration.snapshot(receipt))
+
+
+class RetryViews(Wire):
+    """Continue a receipt after a retryable end."""
+
+    queryset = Receipt.objects.none()
+    serializer_class = ReceiptSerializer
+    renderer_classes = [JSONRenderer, EventStreamRenderer]
+
+    @extend_schema(
+        operation_id="retry_receipt",
+        parameters=[RECEIPT_ID, PREFER],
+        request=None,
+        responses={**FILED, **problems(400, 403, 404, 409, 422, 429, 502, 503, 504)},
+    )
+    def create(self, request: Request, receipt_id: str) -> HttpResponseBase:
+        """The same receipt, next attempt: for whoever pressed, and with `retry_receipt` for others'."""
+        narrated = request.accepted_media_type == EVENT_STREAM
+        respond_async = prefers_async(request._request) and not narrated
+        receipt = find_receipt(request.user, receipt_id)
+        with place_for_stream(narrated):
+            filing = flow.retry(user=request.user, receipt=receipt, respond_async=respond_async)
+            return answer_filing(filing, reader=request.user, narrated=narrated, respond_async=respond_async)
 
 
 class RunPages(Keyset):

@@ -81,6 +81,7 @@ def links(receipt: Receipt) -> dict[str, str]:
         "self": own,
         "events": f"{own}/events",
         "run_receipts": f"{own}/run-receipts",
+        "retry": f"{own}/retry",
         "run": f"{API}/runs/{receipt.run_id}",
         "ticket": f"{API}/tickets/{receipt.subject}",
         "page": f"/receipts/{receipt.id}",
@@ -212,6 +213,7 @@ class LinksSerializer(serializers.Serializer[Any]):
     self = serializers.CharField()
     events = serializers.CharField()
     run_receipts = serializers.CharField()
+    retry = serializers.CharField(help_text="POST")
     run = serializers.CharField()
     ticket = serializers.CharField()
     page = serializers.CharField()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from receipts.api import EventViews, ReceiptViews, RunViews
+from receipts.api import EventViews, ReceiptViews, RetryViews, RunViews
 from receipts.problem_pages import list_problems, show_problem
 from receipts.routes import route
 
@@ -11,6 +11,7 @@ urlpatterns = [
     *route("receipts/<str:receipt_id>", ReceiptViews.as_view({"get": "retrieve"}), "receipt"),
     *route("receipts/<str:receipt_id>/run-receipts", ReceiptViews.as_view({"get": "run_receipts"}), "run-receipts"),
     *route("receipts/<str:receipt_id>/events", EventViews.as_view({"get": "list"}), "events"),
+    *route("receipts/<str:receipt_id>/retry", RetryViews.as_view({"post": "create"}), "retry"),
     *route("runs", RunViews.as_view({"get": "list"}), "runs"),
     *route("runs/<str:run_id>", RunViews.as_view({"get": "retrieve"}), "run"),
     *route("problems", list_problems, "problems"),

@@ -9,17 +9,16 @@ from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 
 from receipts import flow
-from receipts.api import answer_filing, place_for_stream
+from receipts.api import FILED, PREFER, answer_filing, place_for_stream
 from receipts.errors import NotFound, PermissionDenied, ReceiptsError
 from receipts.keys import parse_key
 from receipts.pages import Keyset, read_moment
 from receipts.parsers import body_error
-from receipts.serializers import ReceiptSerializer
 from receipts.wire import EVENT_STREAM, EventStreamRenderer, Wire, answer, prefers_async, problems
 from tickets import actions
 from tickets.filters import TicketFilter
@@ -41,6 +40,12 @@ CONVERSATION_TURNS = 200
 
 TICKET_ID = OpenApiParameter(
     "ticket_id", OpenApiTypes.STR, OpenApiParameter.PATH, description="`TCK-1008`", pattern=r"^TCK-[A-Z0-9]{1,32}$"
+)
+_ANSWER_HEADERS: tuple[tuple[str, list[int | str], str], ...] = (
+    ("Location", [200, 201, 202], "the receipt"),
+    ("Idempotent-Replayed", [200, 409, 422, 502], "`true`: answered from the ledger, nothing ran"),
+    ("Preference-Applied", [202], "`respond-async`"),
+    ("Retry-After", [409, 429, 503], "seconds after which asking again makes sense"),
 )
 _TICKET_ID = re.compile(r"TCK-[A-Z0-9]{1,32}")
 _FOLLOWUP_ID = re.compile(r"FUP-[A-Za-z0-9]{1,32}")
@@ -168,19 +173,15 @@ class FollowupViews(Wire):
                 description="8 to 255 of `A-Za-z0-9._:~-`, bare or quoted; the same on every retry of one press",
                 pattern=r"^[A-Za-z0-9._:~-]{8,255}$",
             ),
-            OpenApiParameter(
-                "Prefer",
-                OpenApiTypes.STR,
-                OpenApiParameter.HEADER,
-                description="`respond-async`: 202 at once; the receipt tells the rest",
+            PREFER,
+            *(
+                OpenApiParameter(name, OpenApiTypes.STR, OpenApiParameter.HEADER, response=on, description=what)
+                for name, on, what in _ANSWER_HEADERS
             ),
         ],
         request=PressSerializer,
         responses={
-            (201, "application/json"): OpenApiResponse(ReceiptSerializer, description="filed"),
-            (200, "application/json"): OpenApiResponse(ReceiptSerializer, description="filed before; same key"),
-            (202, "application/json"): OpenApiResponse(ReceiptSerializer, description="accepted, pending"),
-            (200, EVENT_STREAM): OpenApiResponse(OpenApiTypes.STR, description="the press as it happens"),
+            **FILED,
             **problems(400, 403, 404, 409, 415, 422, 429, 502, 503, 504),
         },
     )

@@ -239,3 +239,34 @@ class TestRefusals:
         assert response.json()["receipt_id"] == first.json()["receipt_id"]
         assert NOTES["notes"] not in response.content.decode()
         assert press(address="/api/v1/tickets/TCK-1009/followups").status_code == 422
+
+
+class TestRetry:
+    @pytest.fixture
+    def failed(self, press: Press, provider: Provider) -> str:
+        """The address of a receipt whose provider was busy; it is well again."""
+        provider.fails(503)
+        address: str = press()["Location"]
+        provider.says(GOOD)
+        return address
+
+    def test_who_pressed_continues_the_same_receipt(self, failed: str, api: Api, alice: User) -> None:
+        response = api(alice).post(f"{failed}/retry")
+        assert (response.status_code, response["Location"]) == (201, failed)
+        assert (response.json()["attempt"], response.json()["status"]) == (2, "applied")
+        again = api(alice).post(f"{failed}/retry")
+        assert (again.status_code, again["Idempotent-Replayed"]) == (200, "true")
+        assert Followup.objects.count() == 1
+
+    def test_an_operator_continues_anothers(self, failed: str, api: Api, operator: User) -> None:
+        response = api(operator).post(f"{failed}/retry")
+        assert (response.status_code, response.json()["user"]) == (201, "alice")
+
+    def test_others_do_not(self, failed: str, api: Api, auditor: User, bob: User) -> None:
+        assert api(auditor).post(f"{failed}/retry").status_code == 403
+        assert api(bob).post(f"{failed}/retry").status_code == 404
+        assert Followup.objects.count() == 0
+
+    def test_without_waiting(self, failed: str, api: Api, alice: User) -> None:
+        response = api(alice).post(f"{failed}/retry", headers={"prefer": "respond-async"})
+        assert (response.status_code, response.json()["attempt"]) == (202, 2)
