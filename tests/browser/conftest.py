@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,23 +23,9 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from receipts import runner
 from receipts.standin import StandIn
 from receipts_project.accounts.models import User
+from tests.browser.chromium import FLAGS, chromium_path
 
 PASSWORD = "a demo password"
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
-
-
-def chromium_path() -> str | None:
-    """CHROMIUM from the environment, else what is installed."""
-    named = os.environ.get("CHROMIUM")
-    return named or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -176,6 +176,19 @@ class TestConnection:
         expect(page.locator("#panel-words")).to_have_text("Already filed")
         assert (filed(), standin.calls) == (1, 1)
 
+    def test_a_ledger_out_of_reach_is_not_called_a_failure(self, open_page: Opener) -> None:
+        page = open_page("lead", "/tickets/TCK-1008")
+        problem = {"status": 503, "code": "database_unavailable", "detail": "The ledger cannot be reached."}
+        page.route(
+            "**/followups",
+            lambda route: route.fulfill(status=503, content_type="application/problem+json", body=json.dumps(problem)),
+            times=1,
+        )
+        press(page)
+        expect(page.locator("#panel-words")).to_have_text("Not confirmed yet — checking")
+        panel(page, "filed")
+        assert filed() == 1
+
     def test_a_streams_end_is_no_success(self, open_page: Opener) -> None:
         page = open_page("lead", "/tickets/TCK-1008")
         pending = {"receipt_id": str(uuid.uuid4()), "status": "pending", "overdue": False, "settled_at": None}

@@ -68,6 +68,12 @@ def initials(name: str) -> str:
 
 
 @register.filter
+def tint(handle: str) -> int:
+    """0, 1 or 2: the same for the same handle everywhere."""
+    return sum(map(ord, handle)) * len(handle) % 3
+
+
+@register.filter
 def duration(milliseconds: int | None) -> str:
     """`1843` → `1.8 s`, `12` → `12 ms`."""
     if milliseconds is None:

@@ -154,9 +154,13 @@ function csrfToken() {
   return cookie ? cookie.slice("csrftoken=".length) : form.elements.csrfmiddlewaretoken.value;
 }
 
+// Raises where the answer proves nothing about the row: a proxy's page, a ledger out of reach, a fault on the way.
 async function problemOf(response) {
-  if (!(response.headers.get("Content-Type") || "").includes("json")) throw new Error(`answered ${response.status}`);
-  return response.json();
+  const isJson = (response.headers.get("Content-Type") || "").includes("json");
+  const problem = isJson ? await response.json() : {};
+  const uncertain = response.status >= 500 && problem.code !== "overloaded" && !problem.receipt_id;
+  if (!isJson || uncertain) throw new Error(`answered ${response.status}`);
+  return problem;
 }
 
 async function receive(press, response, again = false) {
