@@ -74,7 +74,7 @@ def show_receipts(receipts: list[Receipt]) -> list[dict[str, Any]]:
 
 
 class Stream:
-    """The bytes of a narration, counted among the process's open streams until the server closes it.
+    """The bytes of a reader's narration, counted among the process's open streams until the server closes it.
 
     A class, because a generator that the client left before its first byte would never run its `finally`.
     """
@@ -94,14 +94,11 @@ class Stream:
 
 
 @contextmanager
-def place_for_stream(wanted: bool) -> Iterator[None]:
+def place_for_stream() -> Iterator[None]:
     """Take a place among the open streams; given back here only if the view fails, else by `Stream.close`.
 
-    Before the flow is called, so that a press is never filed and then left without its stream. Raises: Overloaded.
+    For readers only: a press has its place among the attempts in flight. Raises: Overloaded.
     """
-    if not wanted:
-        yield
-        return
     narration.streams.take()
     try:
         yield
@@ -111,14 +108,20 @@ def place_for_stream(wanted: bool) -> Iterator[None]:
 
 
 def event_stream(
-    receipt: Receipt, inflight: Inflight | None, *, reader: Any, headers: dict[str, str] | None = None
+    receipt: Receipt,
+    inflight: Inflight | None,
+    *,
+    reader: Any,
+    headers: dict[str, str] | None = None,
+    in_place: bool = False,
 ) -> StreamingHttpResponse:
-    """The narration of a receipt as an answer, inside `place_for_stream`.
+    """The narration of a receipt as an answer; `in_place` when it was given a `place_for_stream`.
 
     Only the person who pressed sees the words of the draft. The database connection is given back while it lasts.
     """
     events = narration.narrate(receipt, inflight, drafts=receipt.user_id == reader.pk)
-    response = StreamingHttpResponse(Stream(events), content_type=EVENT_STREAM, headers=headers)
+    body = Stream(events) if in_place else events
+    response = StreamingHttpResponse(body, content_type=EVENT_STREAM, headers=headers)
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"  # nginx would collect the words of a draft otherwise
     return response
@@ -204,11 +207,11 @@ class EventViews(Wire):
     def list(self, request: Request, receipt_id: str) -> HttpResponseBase:
         """The receipt's events: a JSON list, or with `Accept: text/event-stream` a stream until it is settled."""
         narrated = request.accepted_media_type == EVENT_STREAM
-        with place_for_stream(narrated):
+        if not narrated:
+            return answer(narration.snapshot(find_receipt(request.user, receipt_id)))
+        with place_for_stream():
             receipt = find_receipt(request.user, receipt_id)
-            if narrated:
-                return event_stream(receipt, running(receipt.pk), reader=request.user)
-            return answer(narration.snapshot(receipt))
+            return event_stream(receipt, running(receipt.pk), reader=request.user, in_place=True)
 
 
 class RetryViews(Wire):
@@ -229,9 +232,8 @@ class RetryViews(Wire):
         narrated = request.accepted_media_type == EVENT_STREAM
         respond_async = prefers_async(request._request) and not narrated
         receipt = find_receipt(request.user, receipt_id)
-        with place_for_stream(narrated):
-            filing = flow.retry(user=request.user, receipt=receipt, respond_async=respond_async)
-            return answer_filing(filing, reader=request.user, narrated=narrated, respond_async=respond_async)
+        filing = flow.retry(user=request.user, receipt=receipt, respond_async=respond_async)
+        return answer_filing(filing, reader=request.user, narrated=narrated, respond_async=respond_async)
 
 
 class RunPages(Keyset):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, OperationalError, connection
+from django.db import DatabaseError, InterfaceError, connection
 from django.utils import timezone
 
 from receipts import fill, ledger, presses, throttle
@@ -24,6 +24,7 @@ from receipts.contracts import Arguments, Context, Tool, ToolRefusal, registry
 from receipts.errors import (
     ApplyFailed,
     ArgMismatch,
+    DatabaseUnavailable,
     DeadlineExceeded,
     FillInvalid,
     IdempotencyInFlight,
@@ -472,16 +473,20 @@ def _told(settled: Receipt, began_as: Receipt, decision: ledger.Decision) -> Rec
 def wait(filing: Filing) -> Receipt:
     """Block until the attempt is settled; the row as it is then. No connection is held meanwhile.
 
-    Raises: what broke the attempt (the row is then still pending and will be swept); OperationalError when the
-        database is gone.
+    Raises: DatabaseUnavailable when the attempt ended without settling its row, which the sweep will do;
+        OperationalError when the row cannot even be read.
     """
     if filing.inflight is None:
         return filing.receipt
     connection.close()
-    # longer than any attempt can take: fill budget, then apply and settle under their own timeouts
-    settled = filing.inflight.future.result(timeout=settings.ATTEMPT_DEADLINE_SECONDS + 30)
-    if settled is None:
-        raise OperationalError("the row could not be read back")
+    try:
+        # longer than any attempt can take: fill budget, then apply and settle under their own timeouts
+        settled = filing.inflight.future.result(timeout=settings.ATTEMPT_DEADLINE_SECONDS + 30)
+    except Exception:  # the runner has logged it; what became of the change, only the row can say
+        settled = None
+    settled = settled or ledger.read(filing.receipt.pk)
+    if settled is None or settled.status == Status.PENDING:
+        raise DatabaseUnavailable(receipt_id=str(filing.receipt.pk), retry_after=_seconds_left(filing.receipt))
     return settled
 
 

@@ -205,6 +205,7 @@ class Receipt(models.Model):
                 condition=Q(on_behalf_of__isnull=False),
                 name="receipt_by_beneficiary",
             ),
+            models.Index(fields=["result_ref"], condition=Q(result_ref__isnull=False), name="receipt_by_result"),
             models.Index(fields=["replay_of"], condition=Q(replay_of__isnull=False), name="receipt_replays"),
             models.Index(
                 fields=["-created_at", "-id"], condition=Q(status=Status.FAILED), name="receipt_failed_by_time"

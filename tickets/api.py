@@ -14,7 +14,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 
 from receipts import flow
-from receipts.api import FILED, PREFER, answer_filing, place_for_stream
+from receipts.api import FILED, PREFER, answer_filing
 from receipts.errors import NotFound, PermissionDenied, ReceiptsError
 from receipts.keys import parse_key
 from receipts.pages import Keyset, read_moment
@@ -189,16 +189,15 @@ class FollowupViews(Wire):
         """Draft a follow-up from the notes and file it."""
         narrated = request.accepted_media_type == EVENT_STREAM
         respond_async = prefers_async(request._request) and not narrated
-        with place_for_stream(narrated):
-            filing = flow.file(
-                tool="file_followup",
-                user=request.user,
-                subject=_known_form(ticket_id),
-                key=request.META.get("HTTP_IDEMPOTENCY_KEY"),
-                body=lambda: _body(request),
-                respond_async=respond_async,
-            )
-            return answer_filing(filing, reader=request.user, narrated=narrated, respond_async=respond_async)
+        filing = flow.file(
+            tool="file_followup",
+            user=request.user,
+            subject=_known_form(ticket_id),
+            key=request.META.get("HTTP_IDEMPOTENCY_KEY"),
+            body=lambda: _body(request),
+            respond_async=respond_async,
+        )
+        return answer_filing(filing, reader=request.user, narrated=narrated, respond_async=respond_async)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Echo the key, once it is known to be well-formed: a client may then match answers to presses."""

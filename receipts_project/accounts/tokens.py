@@ -25,7 +25,7 @@ WHERE t.digest = %(digest)s AND u.is_active AND (t.expiry IS NULL OR t.expiry > 
 """  # noqa: S608 - column names from the model
 
 
-class TokenAuthentication(KnoxTokenAuthentication):
+class TokenAuthentication(KnoxTokenAuthentication):  # type: ignore[misc]
     """`Authorization: Token …`.
 
     knox reads and sweeps all tokens of a person on every request; a press needs this token, its person and their

@@ -28,7 +28,8 @@ INVARIANTS = {
         GROUP BY root_id HAVING count(*) > 1""",
     "the ledger's guards are on": """
         SELECT tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
-        WHERE relname IN ('tool_receipts', 'attempts', 'audit_events', 'runs') AND NOT tgisinternal AND tgenabled <> 'A'""",
+        WHERE relname IN ('tool_receipts', 'attempts', 'audit_events', 'runs') AND NOT tgisinternal
+          AND tgenabled <> 'A'""",
 }
 
 

@@ -1,7 +1,7 @@
 """A process dies at every point of a press; the ledger tells the truth and the same key gets the person on.
 
-Points K0–K8: `before commit 1`, `during the fill`, `inside commit 2`, `during COMMIT`, `after COMMIT`, `while stamping a
-failure`, `after it`, `after a takeover`, `frozen past the deadline`.
+Points K0 to K8: before commit 1, during the fill, inside commit 2, during COMMIT, after COMMIT, while stamping a
+failure, after it, after a takeover, frozen past the deadline.
 """
 
 from __future__ import annotations
