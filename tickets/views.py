@@ -129,7 +129,7 @@ def press(request: HttpRequest, ticket_id: str) -> HttpResponse:
         filing = flow.file(tool=TOOL, user=request.user, subject=ticket_id, key=key, body=lambda: {"notes": notes})
     except errors.IdempotencyInFlight as refusal:
         # the second of two clicks: the browser shows only its answer, so that must lead to the first one's row
-        return redirect("receipt", receipt_id=refusal.receipt_id) if refusal.receipt_id else redirect("receipts")
+        return see_other("receipt", refusal.receipt_id) if refusal.receipt_id else see_other("receipts")
     except errors.PermissionDenied:
         raise PermissionDenied from None
     except errors.NotFound:
@@ -152,7 +152,12 @@ def _to_receipt(request: HttpRequest, filing: flow.Filing) -> HttpResponse:
         flow.wait(filing)
     except Exception:  # whatever broke the wait, the row knows more than we do
         log.exception("waiting for receipt %s broke", filing.receipt.pk)
-    response = redirect("receipt", receipt_id=filing.receipt.pk)
+    return see_other("receipt", filing.receipt.pk)
+
+
+def see_other(page: str, *args: object) -> HttpResponse:
+    """303: the browser asks for that page with GET, so that a reload never posts again."""
+    response = redirect(page, *args)
     response.status_code = 303
     return response
 
@@ -263,10 +268,10 @@ def retry(request: HttpRequest, receipt_id: UUID) -> HttpResponse:
     except errors.PermissionDenied:
         raise PermissionDenied from None
     except errors.IdempotencyInFlight:
-        return redirect("receipt", receipt_id=found.pk)
+        return see_other("receipt", found.pk)
     except errors.ReceiptsError as refusal:
         messages.error(request, f"{words.sentence_case(refusal.detail)} {refusal.next_step}")
-        return redirect("receipt", receipt_id=found.pk)
+        return see_other("receipt", found.pk)
     return _to_receipt(request, filing)
 
 
