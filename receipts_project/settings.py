@@ -121,6 +121,8 @@ DATABASES["default"].update(
 DATABASES["default"].setdefault("OPTIONS", {})
 DATABASES["default"]["OPTIONS"] |= {
     "application_name": "receipts",
+    # Django forbids preparing unless asked; only the hot statements use it (receipts/statements.py)
+    "prepare_threshold": 5,
     # waiting for a pooled connection: 2 s at most (the library waits 30)
     "pool": {"min_size": 1, "max_size": DATABASE_POOL_SIZE, "timeout": 2.0},
 }
