@@ -29,8 +29,8 @@ test: installed-dev
 	exit $$failed
 
 lint: installed-dev
-	@$(VENV) -m ruff format --check --quiet . || { echo "run: .venv/bin/ruff format ."; exit 1; }
-	@$(VENV) -m ruff check --quiet .
+	@$(VENV) -m ruff format --check --quiet --output-format concise . || { echo "run: .venv/bin/ruff format ."; exit 1; }
+	@$(VENV) -m ruff check --quiet --output-format concise .
 	@$(VENV) -m mypy --no-error-summary
 	@told=$$($(VENV) -c "from importlinter.cli import lint_imports_command as lint; lint()" --no-cache 2>&1) \
 		|| { echo "$$told"; exit 1; }

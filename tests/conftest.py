@@ -16,6 +16,7 @@ import pytest
 from django.conf import settings
 
 from receipts_project import embedded_postgres
+from tests.ledger_flush import ledger_may_be_flushed  # noqa: F401 - a fixture of every test
 
 SERVER = pytest.StashKey[embedded_postgres.Server]()
 
