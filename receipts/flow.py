@@ -328,9 +328,10 @@ def _start(receipt: Receipt, context: Context, notes: str, begun: float) -> Infl
             row = started
         tool = _tool_of(row)
         filled = await _fill(tool, context, notes, place, inflight, at)
-        if isinstance(filled, fill.Filled) and filled.arguments is not None:
-            inflight.decide(redact(filled.arguments))
-        return await place.in_settler(lambda: settle(row, tool, context, notes, filled, at))
+        decision = _decision(filled)
+        if decision.arguments is not None:
+            inflight.decide(decision.arguments)
+        return await place.settle(inflight, lambda: settle(row, tool, context, notes, filled, decision, at))
 
     return runner().start(receipt.pk, attempt)
 
@@ -360,10 +361,10 @@ def settle(
     context: Context,
     notes: str,
     filled: fill.Filled | ReceiptsError,
+    decision: ledger.Decision,
     begun: float,
 ) -> Receipt | None:
     """Commit 2: make the change and stamp it, or stamp the failure. The row as it is afterwards, whoever wrote it."""
-    decision = _decision(filled)
     if isinstance(filled, fill.Filled) and filled.arguments is not None:
         done = _apply(receipt, tool, context, filled.arguments, decision, begun)
         if isinstance(done, Receipt):
@@ -435,10 +436,12 @@ def _decision(filled: fill.Filled | ReceiptsError) -> ledger.Decision:
         return ledger.Decision()
     facts = filled.facts
     usage = facts.usage or {}
-    record = {**facts.as_json(), "proposed": redact(facts.as_json()["proposed"])}
+    record = facts.as_json()
+    record["proposed"] = redact(record["proposed"])
     return ledger.Decision(
         record=record,
-        arguments=redact(filled.arguments) if filled.arguments is not None else None,
+        # what passed the gates is what was proposed, redacted once
+        arguments=record["proposed"] if filled.arguments is not None else None,
         model=record["model"],
         provider_host=facts.provider_host,
         finish_reason=record["finish_reason"],
@@ -481,7 +484,7 @@ def wait(filing: Filing) -> Receipt:
     connection.close()
     try:
         # longer than any attempt can take: fill budget, then apply and settle under their own timeouts
-        settled = filing.inflight.future.result(timeout=settings.ATTEMPT_DEADLINE_SECONDS + 30)
+        settled = filing.inflight.wait(settings.ATTEMPT_DEADLINE_SECONDS + 30)
     except Exception:  # the runner has logged it; what became of the change, only the row can say
         settled = None
     settled = settled or ledger.read(filing.receipt.pk)

@@ -30,6 +30,10 @@ log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 
+Handover = Callable[[], Receipt | None]
+"""The settling of an attempt, as the thread that waits for it is given it."""
+
+
 class Inflight:
     """An attempt that runs in this process: its future row, and what can be told of it meanwhile."""
 
@@ -40,7 +44,8 @@ class Inflight:
         self._draft = ""
         self._decision: dict[str, Any] | None = None
         self._listeners: list[queue.SimpleQueue[None]] = []
-        self.future.add_done_callback(lambda _: self._ring())
+        self._waiter: Future[Handover | None] | None = None
+        self.future.add_done_callback(lambda _: self._ended())
 
     def write(self, delta: str) -> None:
         """More of the draft has arrived."""
@@ -76,6 +81,43 @@ class Inflight:
             for bell in self._listeners:
                 bell.put(None)
 
+    # ── waiting ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def wait(self, seconds: float) -> Receipt | None:
+        """Block until the attempt has ended: the settled row, or None where it could not be settled.
+
+        The first to wait also does the settling, when its turn has come: that thread has nothing else to do, and
+        two changes of thread a press are saved. Raises: what broke the attempt; TimeoutError after `seconds`.
+        """
+        with self._lock:
+            if self._waiter is not None or self.future.done():
+                offered = None
+            else:
+                offered = self._waiter = Future()
+        if offered is None:
+            return self.future.result(seconds)
+        try:
+            handover = offered.result(seconds)
+        except TimeoutError:
+            with self._lock:
+                if not offered.done():
+                    self._waiter = None  # from now on it is the pool's to settle
+                    raise
+            handover = offered.result()
+        return self.future.result(seconds) if handover is None else handover()
+
+    def take_waiter(self) -> Future[Handover | None] | None:
+        """The thread that waits for this attempt, if there is one; nobody can offer themselves afterwards."""
+        with self._lock:
+            waiter, self._waiter = self._waiter, Future()
+            return waiter
+
+    def _ended(self) -> None:
+        self._ring()
+        waiter = self.take_waiter()
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
 
 Attempt = Callable[["Runner", Inflight], Awaitable[Receipt | None]]
 
@@ -89,8 +131,9 @@ class Runner:
         self._lock = threading.Lock()
         self._inflight: dict[uuid.UUID, Inflight] = {}
         self._draining = False
+        self._settling = threading.BoundedSemaphore(settings.SETTLE_THREADS)
         self._settlers = ThreadPoolExecutor(settings.SETTLE_THREADS, thread_name_prefix="settle")
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         ready: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, args=(ready,), name="attempts", daemon=True)
@@ -163,15 +206,35 @@ class Runner:
                 inflight.future.set_result(answer)
 
     async def in_settler(self, work: Callable[[], Answer]) -> Answer:
-        """Run database work in the bounded pool; its connection goes back to the pool of connections afterwards."""
+        """Run database work in the bounded pool."""
+        return await self._loop.run_in_executor(self._settlers, self._bounded, work)
 
-        def job() -> Answer:
+    async def settle(self, inflight: Inflight, work: Handover) -> Receipt | None:
+        """Run commit 2 in the thread that waits for this attempt, if one does, else in the bounded pool."""
+        waiter = inflight.take_waiter()
+        if waiter is None:
+            return await self.in_settler(work)
+        settled: Future[Receipt | None] = Future()
+
+        def handover() -> Receipt | None:
+            try:
+                row = self._bounded(work)
+            except BaseException as error:
+                settled.set_exception(error)
+                raise
+            settled.set_result(row)
+            return row
+
+        waiter.set_result(handover)
+        return await asyncio.wrap_future(settled)
+
+    def _bounded(self, work: Callable[[], Answer]) -> Answer:
+        """At most SETTLE_THREADS at once, whichever threads they are; the connection goes back afterwards."""
+        with self._settling:
             try:
                 return work()
             finally:
                 connection.close()
-
-        return await self._loop.run_in_executor(self._settlers, job)
 
     # ── ending ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -190,6 +253,15 @@ class Runner:
         self._thread.join(timeout=5)
         self._settlers.shutdown(wait=False, cancel_futures=True)
         return len(waited.not_done)
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it runs, else the standard library's."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 _runner: Runner | None = None

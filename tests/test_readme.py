@@ -13,11 +13,10 @@ from django.core.management import call_command, get_commands
 from django.db import connection
 
 from receipts.errors import BY_CODE
+from tests.flow.conftest import alice, desk, provider  # noqa: F401 - fixtures
 from tests.flow.provider import Provider
 from tests.flow.web import Web, dsn
 from tickets.models import Followup
-
-pytest_plugins = ["tests.flow.conftest"]
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()

@@ -107,7 +107,7 @@ class TestRotate:
 
 
 class TestKeys:
-    @pytest.mark.parametrize("keys", [[], (), "", NEW])
+    @pytest.mark.parametrize("keys", [[], (), "", pytest.param(NEW, id="text")])
     def test_needs_a_list_of_at_least_one(self, keys):
         with pytest.raises(ValueError, match="at least one key"):
             Sealer(keys)

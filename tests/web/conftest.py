@@ -25,7 +25,7 @@ def _unhashed_static_files(settings: Any) -> None:
 
 
 @pytest.fixture
-def auditor(desk: Provider) -> User:  # noqa: F811
+def auditor(desk: Provider) -> User:
     return person("audrey", AUDITORS)
 
 
@@ -36,7 +36,7 @@ def signed_in(user: User) -> Client:
 
 
 @pytest.fixture
-def lead(alice: User) -> Client:  # noqa: F811
+def lead(alice: User) -> Client:
     """Alice's browser."""
     return signed_in(alice)
 
