@@ -68,7 +68,7 @@ class _Press:
 
     user: Any
     tool: Tool
-    context: Context
+    subject: str
     key: str
     notes: str
     fingerprint: bytes
@@ -104,15 +104,18 @@ def file(
     if not user.has_perm("receipts.file_followup"):
         raise PermissionDenied
     _throttle(user.pk, key)
-    context = contract.prepare(subject)
-    if context is None:
-        raise NotFound
-    parsed = parse_key(key)
-    valid = presses.validate(body(), subject=subject)
+    try:
+        parsed = parse_key(key)
+        valid = presses.validate(body(), subject=subject)
+    except ReceiptsError:
+        # the ticket's turn comes first; a sound press reads it in the statement that opens the receipt
+        if ledger.context(contract, subject) is None:
+            raise NotFound from None
+        raise
     press = _Press(
         user=user,
         tool=contract,
-        context=context,
+        subject=subject,
         key=parsed,
         notes=valid.notes,
         fingerprint=presses.fingerprint(route=tool, subject=subject, body=valid),
@@ -153,12 +156,14 @@ def _open_or_answer(press: _Press) -> Filing:
         raise
     started = False
     try:
-        receipt = ledger.open_receipt(_opening(press))
+        context, receipt = ledger.open_receipt(_opening(press))
+        if context is None:
+            raise NotFound
         filing = Filing(receipt=receipt, deduplicated=False) if receipt else _answer(press)
         if filing.deduplicated:
             return filing
         filing.receipt.user = press.user
-        inflight = _start(filing.receipt, press.context, press.notes, press.begun)
+        inflight = _start(filing.receipt, context, press.notes, press.begun)
         started = True
         return Filing(receipt=filing.receipt, deduplicated=False, inflight=inflight)
     finally:
@@ -172,8 +177,8 @@ def _opening(press: _Press) -> ledger.Opening:
         idempotency_key=press.key,
         fingerprint=press.fingerprint,
         tool=press.tool,
-        subject=press.context.subject,
-        input_hash=input_hash(press.context.subject, press.notes),
+        subject=press.subject,
+        input_hash=input_hash(press.subject, press.notes),
         workflow=press.tool.name,
         trigger=press.trigger.value,
         manifest=manifest(press.tool),
@@ -280,7 +285,7 @@ def retry(*, user: Any, receipt: Receipt, respond_async: bool = False) -> Filing
         return Filing(receipt=receipt, deduplicated=True)
     _throttle(user.pk, None)
     notes = unsealed(receipt)["notes"]
-    context = _tool_of(receipt).prepare(receipt.subject)
+    context = ledger.context(_tool_of(receipt), receipt.subject)
     if context is None:
         raise NotFound
     place = runner()
@@ -400,9 +405,10 @@ def _apply(
     try:
         return ledger.apply(
             receipt,
-            lambda: tool.apply(arguments, context, receipt),
+            tool,
+            arguments,
+            context,
             decision=decision,
-            replayable=tool.replayable(Outcome.OK),
             lock_timeout_ms=settings.APPLY_LOCK_TIMEOUT_MS,
             statement_timeout_ms=min(settings.APPLY_STATEMENT_TIMEOUT_MS, left_ms),
         )

@@ -10,15 +10,15 @@ Deadlines use the database's clock (`clock_timestamp()`), so that two machines c
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from django.db import DatabaseError, IntegrityError, connection, transaction
 
-from receipts.contracts import Applied, Arguments, Effect, Tool
+from receipts.contracts import Applied, Arguments, Context, Effect, Statement, Tool, ToolRefusal
 from receipts.errors import Abandoned, ReceiptsError, Superseded
 from receipts.ids import uuid7
 from receipts.lifecycle import LIVE, Outcome, Status, outcome
@@ -28,6 +28,12 @@ from receipts.statements import fetch_row
 _FIELDS = list(Receipt._meta.concrete_fields)
 _ATTNAMES = [f.attname for f in _FIELDS]
 _COLUMNS = ", ".join(f'"{f.column}"' for f in _FIELDS)
+
+
+def _columns_of(table: str) -> str:
+    return ", ".join(f'{table}."{f.column}"' for f in _FIELDS)
+
+
 _JSON_COLUMN = _ATTNAMES.index("arguments_json")
 
 # A row is found by its primary key, always. Spelled plainly, the condition lets the planner walk the small index of
@@ -142,6 +148,14 @@ def overdue_ids(limit: int) -> list[uuid.UUID]:
         return [row[0] for row in cursor.fetchall()]
 
 
+def context(tool: Tool, subject: str) -> Context | None:
+    """What the tool's context is read from, now; None: there is no such subject."""
+    if not tool.subject_form.fullmatch(subject):
+        return None
+    row = fetch_row(tool.read.sql, {"subject": subject})
+    return None if row is None else tool.read.build(subject, row[0])
+
+
 def live_in_lineage(root_id: uuid.UUID, but: uuid.UUID) -> uuid.UUID | None:
     """The other receipt of a lineage that is pending or applied, if there is one."""
     found = Receipt.objects.filter(root_id=root_id, status__in=LIVE).exclude(pk=but)
@@ -150,16 +164,17 @@ def live_in_lineage(root_id: uuid.UUID, but: uuid.UUID) -> uuid.UUID | None:
 
 # ── commit 1: open, begin, reopen ────────────────────────────────────────────────────────────────────────────────
 
-_OPEN = f"""
-WITH clock AS (SELECT clock_timestamp() AS now),
+_OPEN = """
+WITH subject AS MATERIALIZED ({read}),
+clock AS (SELECT clock_timestamp() AS now FROM subject),
 receipt AS (
   INSERT INTO tool_receipts (
     id, user_id, on_behalf_of, actor_id, idempotency_key, request_fingerprint, run_id, tool_name, contract_version,
     contract_sha256, effect, subject, input_hash, arguments_json, status, attempt, context_moved, root_id, created_at,
     started_at, start_by, deadline_at)
   SELECT %(id)s::uuid, %(user)s::uuid, %(on_behalf_of)s::uuid, %(actor)s::uuid, %(key)s, %(fingerprint)s::bytea,
-    %(run)s::uuid, %(tool)s, %(version)s::int, %(sha256)s, %(effect)s, %(subject)s, %(input_hash)s, '{{}}', 'pending',
-    1, false, %(id)s::uuid, now,
+    %(run)s::uuid, %(tool)s, %(version)s::int, %(sha256)s, %(effect)s, %(subject)s, %(input_hash)s, '{{}}'::jsonb,
+    'pending', 1, false, %(id)s::uuid, now,
     CASE WHEN %(queued)s::boolean THEN NULL ELSE now END,
     CASE WHEN %(queued)s::boolean THEN now + make_interval(secs => %(seconds)s::float8) END,
     now + make_interval(secs => %(seconds)s::float8)
@@ -173,20 +188,28 @@ run AS (
 sealed AS (
   INSERT INTO sealed_inputs (receipt_id, token, created_at, expires_at)
   SELECT id, %(sealed)s::bytea, now, now + make_interval(days => %(sealed_days)s::int) FROM receipt, clock)
-SELECT {_COLUMNS} FROM receipt
-"""  # noqa: S608 - column names from the model
+SELECT subject.context, {columns} FROM subject LEFT JOIN receipt ON true
+"""
 
 
-def open_receipt(opening: Opening) -> Receipt | None:
-    """Insert the receipt `pending`, its run and its sealed input, in one statement and one commit.
+@cache
+def _open_sql(read: str) -> str:
+    return _OPEN.format(read=read, columns=_columns_of("receipt"))
 
-    None: the person has used this key before; nothing was written. A press has begun with this statement; a queued
-    receipt waits for `begin`.
+
+def open_receipt(opening: Opening) -> tuple[Context | None, Receipt | None]:
+    """Read the subject's context and insert the receipt `pending`, its run and its sealed input: one statement, one
+    commit.
+
+    No context: there is no such subject. No receipt: the person has used this key before. Then nothing was written.
+    A press has begun with this statement; a queued receipt waits for `begin`.
     """
     _must_be_its_own_transaction()
     tool = opening.tool
-    return _one(
-        _OPEN,
+    if not tool.subject_form.fullmatch(opening.subject):
+        return None, None
+    row = fetch_row(
+        _open_sql(tool.read.sql),
         {
             "id": uuid7(),
             "run": uuid7(),
@@ -211,6 +234,10 @@ def open_receipt(opening: Opening) -> Receipt | None:
             "sealed_days": opening.sealed_days,
         },
     )
+    if row is None:
+        return None, None
+    read, *columns = row
+    return tool.read.build(opening.subject, read), _receipt(columns) if columns[0] is not None else None
 
 
 _BEGIN = f"""
@@ -285,14 +312,15 @@ attempt AS (
   INSERT INTO attempts (id, receipt_id, attempt, actor_id, started_at, finished_at, status, http_status, error_code,
     error_reason, replayable, model_decision, tool_result)
   SELECT %(attempt_id)s::uuid, id, attempt, actor_id, started_at, settled_at, %(outcome)s::text, http_status,
-    error_code, error_reason, %(replayable)s::boolean, %(decision)s::jsonb, %(result)s::jsonb
+    error_code, error_reason, %(replayable)s::boolean, %(decision)s::jsonb,
+    jsonb_build_object('effect', effect, 'result_ref', result_ref, 'error', %(error)s::jsonb)
   FROM receipt)
 """
 
 _FIGURES = """
     arguments_json = %(arguments)s::jsonb, model = %(model)s, provider_host = %(provider_host)s,
     finish_reason = %(finish_reason)s, prompt_tokens = %(prompt_tokens)s, completion_tokens = %(completion_tokens)s,
-    fill_ms = %(fill_ms)s, apply_ms = %(apply_ms)s
+    fill_ms = %(fill_ms)s
 """
 
 _SETTLE_FAILED = f"""
@@ -323,7 +351,6 @@ def settle_failed(
     *,
     replayable: bool,
     decision: Decision | None = None,
-    apply_ms: int | None = None,
     event: Event | None = None,
     only_overdue: bool = False,
 ) -> Receipt | None:
@@ -337,7 +364,7 @@ def settle_failed(
     return _one(
         _SETTLE_FAILED,
         {
-            **_settling(receipt, decision, apply_ms, replayable),
+            **_settling(receipt, decision, replayable),
             "outcome": came_to and came_to.value,
             "http_status": error.http_status,
             "code": error.code,
@@ -345,9 +372,7 @@ def settle_failed(
             "retryable": error.retryable,
             "only_overdue": only_overdue,
             "sealed": decision.sealed,
-            "result": json.dumps(
-                {"effect": receipt.effect, "result_ref": None, "error": {"code": error.code, "reason": error.reason}}
-            ),
+            "error": json.dumps({"code": error.code, "reason": error.reason}),
             "event_verb": event.verb.value if event else None,
             "event_actor": event.actor_id if event else None,
             "event_detail": json.dumps(event.detail) if event else "{}",
@@ -355,73 +380,137 @@ def settle_failed(
     )
 
 
-# One round trip: the timeouts come first, because the fence itself may wait for a lock.
+# The timeouts come first and in the same round trip, because the fence itself may wait for a lock. Sent as one simple
+# query, so the three are one transaction even where nobody opened one (PostgreSQL, "Multiple Statements in a Simple
+# Query").
+_TIMEOUTS = "SET LOCAL lock_timeout = %(lock_timeout_ms)s; SET LOCAL statement_timeout = %(statement_timeout_ms)s;"
+
 _FENCE = f"""
-SET LOCAL lock_timeout = %s;
-SET LOCAL statement_timeout = %s;
-SELECT 1 FROM tool_receipts
-WHERE id = %s AND attempt = %s AND {_PENDING} AND deadline_at > clock_timestamp()
+SELECT id, coalesce(on_behalf_of, user_id) AS beneficiary FROM tool_receipts
+WHERE id = %(id)s AND attempt = %(attempt)s AND {_PENDING} AND deadline_at > clock_timestamp()
 FOR NO KEY UPDATE
 """  # noqa: S608
 
 _STAMP = f"""
-WITH clock AS (SELECT clock_timestamp() AS now),
 receipt AS (
   UPDATE tool_receipts
   SET status = 'applied', settled_at = now, applied_at = now, http_status = %(http_status)s,
-      result_ref = %(result_ref)s, context_moved = %(context_moved)s, {_FIGURES}
-  FROM clock
-  WHERE id = %(id)s AND attempt = %(attempt)s AND {_PENDING} AND deadline_at > now
+      result_ref = change.result_ref, context_moved = change.moved,
+      apply_ms = round(1000 * extract(epoch FROM now - transaction_timestamp())), {_FIGURES}
+  FROM change, clock
+  WHERE tool_receipts.id = %(id)s AND attempt = %(attempt)s AND {_PENDING} AND deadline_at > now
+    AND change.refusal IS NULL
   RETURNING tool_receipts.*),
 {_ATTEMPT}
+"""  # noqa: S608
+
+_STAMP_AFTER_FUNCTION = f"""
+WITH change AS (SELECT %(result_ref)s::text AS result_ref, NULL::text AS refusal, %(moved)s::boolean AS moved),
+clock AS (SELECT clock_timestamp() AS now),
+{_STAMP}
 SELECT {_COLUMNS} FROM receipt
 """  # noqa: S608
+
+# The clock is read after the change. A change whose stamp came too late must not commit, hence the error.
+_CHANGE_AND_STAMP = """
+WITH fence AS MATERIALIZED ({fence}),
+{change},
+clock AS (SELECT clock_timestamp() AS now FROM change),
+{stamp}
+SELECT EXISTS (SELECT FROM fence), change.refusal,
+       CASE WHEN change.refusal IS NULL AND receipt.id IS NULL AND EXISTS (SELECT FROM fence)
+            THEN receipts_refuse_late_stamp() END,
+       {columns}
+FROM change LEFT JOIN receipt ON true
+"""
+
+
+@cache
+def _statement_sql(change: str) -> str:
+    body = _CHANGE_AND_STAMP.format(fence=_FENCE, change=change, stamp=_STAMP, columns=_columns_of("receipt"))
+    return f"{_TIMEOUTS}\n{body}"
 
 
 def apply(
     receipt: Receipt,
-    mutate: Callable[[], Applied],
+    tool: Tool,
+    arguments: Arguments,
+    context: Context,
     *,
     decision: Decision,
-    replayable: bool,
     lock_timeout_ms: int,
     statement_timeout_ms: int,
 ) -> Receipt:
-    """Make the change and stamp `applied`, in one transaction: fence, mutate, stamp.
+    """Make the change and stamp `applied`, in one transaction: fence, change, stamp.
 
     The stamp is a compare-and-set, comes last and requires the deadline to lie ahead, so a late attempt's change
     rolls back with it.
 
-    Raises: Fenced when the attempt no longer owns the row; whatever `mutate` raises; DatabaseError. After any of
-    them nothing of this attempt is in the database, except where the connection broke during COMMIT: then only the
-    row tells (`settle_failed` waits for it).
+    Raises: Fenced when the attempt no longer owns the row; ToolRefusal; whatever the tool's function raises;
+    DatabaseError. After any of them nothing of this attempt is in the database, except where the connection broke
+    during COMMIT: then only the row tells (`settle_failed` waits for it).
     """
-    begun = time.monotonic()
-    with transaction.atomic(durable=True), connection.cursor() as cursor:
-        cursor.execute(_FENCE, [lock_timeout_ms, statement_timeout_ms, receipt.id, receipt.attempt])
-        while cursor.nextset():
-            pass  # to the fence's own row
-        if cursor.fetchone() is None:
+    _must_be_its_own_transaction()
+    settling = _settling(receipt, decision, tool.replayable(Outcome.OK)) | {
+        "outcome": Outcome.OK.value,
+        "http_status": 201 if receipt.effect != Effect.READ else 200,
+        "error": None,
+        "lock_timeout_ms": lock_timeout_ms,
+        "statement_timeout_ms": statement_timeout_ms,
+    }
+    if isinstance(tool.apply, Statement):
+        return _apply_statement(tool.apply, arguments, context, settling)
+    return _apply_function(receipt, tool.apply, arguments, context, settling)
+
+
+def _apply_statement(statement: Statement, arguments: Arguments, context: Context, settling: dict[str, Any]) -> Receipt:
+    named = {f"argument_{name}": value for name, value in arguments.items()}
+    about = {"subject": context.subject, "context_version": context.version}
+    try:
+        owned, refusal, _late, *columns = _last_row(_statement_sql(statement.sql), settling | about | named)
+    except DatabaseError as error:
+        if _constraint(error) == "stamp_comes_before_the_deadline":
+            raise Fenced from error
+        raise
+    if not owned:
+        raise Fenced
+    if refusal is not None:
+        raise ToolRefusal(refusal)
+    stamped = _receipt(columns)
+    assert stamped is not None  # noqa: S101 - the statement raises where nothing was stamped
+    return stamped
+
+
+def _apply_function(
+    receipt: Receipt,
+    change: Callable[[Arguments, Context, Receipt], Applied],
+    arguments: Arguments,
+    context: Context,
+    settling: dict[str, Any],
+) -> Receipt:
+    with transaction.atomic(durable=True):
+        if _last_row(f"{_TIMEOUTS}\n{_FENCE}", settling) is None:
             raise Fenced
-        applied = mutate()
-        apply_ms = round((time.monotonic() - begun) * 1000)
+        applied = change(arguments, context, receipt)
         stamped = _one(
-            _STAMP,
-            {
-                **_settling(receipt, decision, apply_ms, replayable),
-                "outcome": Outcome.OK.value,
-                "http_status": 201 if receipt.effect != Effect.READ else 200,
-                "result_ref": applied.result_ref,
-                "context_moved": applied.context_moved,
-                "result": json.dumps({"effect": receipt.effect, "result_ref": applied.result_ref, "error": None}),
-            },
+            _STAMP_AFTER_FUNCTION,
+            settling | {"result_ref": applied.result_ref, "moved": applied.context_moved},
         )
         if stamped is None:
             raise Fenced
     return stamped
 
 
-def _settling(receipt: Receipt, decision: Decision, apply_ms: int | None, replayable: bool) -> dict[str, Any]:
+def _last_row(statements: str, parameters: dict[str, Any]) -> Any:
+    """The row of the last of several statements that are sent as one simple query."""
+    with connection.cursor() as cursor:
+        cursor.execute(statements, parameters)
+        while cursor.nextset():
+            pass
+        return cursor.fetchone()
+
+
+def _settling(receipt: Receipt, decision: Decision, replayable: bool) -> dict[str, Any]:
     return {
         "id": receipt.id,
         "attempt": receipt.attempt,
@@ -435,7 +524,6 @@ def _settling(receipt: Receipt, decision: Decision, apply_ms: int | None, replay
         "prompt_tokens": decision.prompt_tokens,
         "completion_tokens": decision.completion_tokens,
         "fill_ms": decision.fill_ms,
-        "apply_ms": apply_ms,
     }
 
 

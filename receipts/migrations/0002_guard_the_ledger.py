@@ -48,6 +48,12 @@ BEGIN
     USING ERRCODE = 'insufficient_privilege', CONSTRAINT = 'receipt_transition_is_legal';
 END $$;
 
+CREATE FUNCTION receipts_refuse_late_stamp() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION 'the deadline passed while the change was made'
+    USING ERRCODE = 'integrity_constraint_violation', CONSTRAINT = 'stamp_comes_before_the_deadline';
+END $$;
+
 CREATE TRIGGER guard_transition BEFORE UPDATE ON tool_receipts FOR EACH ROW EXECUTE FUNCTION receipts_guard_transition();
 CREATE TRIGGER refuse_change BEFORE UPDATE ON attempts FOR EACH ROW EXECUTE FUNCTION receipts_refuse_change();
 CREATE TRIGGER refuse_change BEFORE UPDATE ON audit_events FOR EACH ROW EXECUTE FUNCTION receipts_refuse_change();
@@ -69,6 +75,7 @@ ALTER TABLE audit_events ENABLE ALWAYS TRIGGER refuse_change;
 """
 
 UNDO = """
+DROP FUNCTION receipts_refuse_late_stamp();
 DROP FUNCTION receipts_guard_transition() CASCADE;
 DROP FUNCTION receipts_refuse_change() CASCADE;
 DROP FUNCTION receipts_refuse_removal() CASCADE;
