@@ -12,21 +12,19 @@ import math
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, connection
+from django.db import connection
 from django.utils import timezone
 
-from receipts import fill, ledger, presses, throttle
-from receipts.contracts import Arguments, Context, Tool, ToolRefusal, registry
+from receipts import attempts, ledger, presses, throttle, unwatched
+from receipts.attempts import place
+from receipts.contracts import Tool, registry
 from receipts.errors import (
-    ApplyFailed,
-    ArgMismatch,
+    Abandoned,
     DatabaseUnavailable,
-    DeadlineExceeded,
-    FillInvalid,
     IdempotencyInFlight,
     IdempotencyKeyReused,
     InternalError,
@@ -35,17 +33,18 @@ from receipts.errors import (
     Overloaded,
     PermissionDenied,
     ReceiptsError,
+    Superseded,
     Throttled,
     TicketConflict,
     from_row,
 )
+from receipts.jobs import enqueue_attempt
 from receipts.keys import parse_key
-from receipts.lifecycle import Outcome, Status, outcome
-from receipts.models import Receipt, SealedInput, Trigger, Verb
-from receipts.redaction import input_hash, redact
-from receipts.runner import Inflight, Runner, runner
-from receipts.sealing import Unsealable, sealer
-from receipts.serializers import DECISION
+from receipts.lifecycle import Outcome, Status
+from receipts.models import Receipt, Trigger
+from receipts.redaction import input_hash
+from receipts.runner import Inflight
+from receipts.sealing import sealer
 
 log = logging.getLogger(__name__)
 
@@ -148,27 +147,34 @@ def _known_answer(user_id: uuid.UUID, key: str | None) -> Receipt | None:
 
 
 def _open_or_answer(press: _Press) -> Filing:
+    if press.queued:
+        return _queue_or_answer(press)
     try:
-        runner().reserve()
+        with place() as taken:
+            context, receipt = ledger.open_receipt(_opening(press))
+            if context is None:
+                raise NotFound
+            filing = Filing(receipt=receipt, deduplicated=False) if receipt else _answer(press)
+            if filing.deduplicated:
+                return filing
+            filing.receipt.user = press.user
+            inflight = taken.start(filing.receipt, context, press.notes, press.begun)
+            return Filing(receipt=filing.receipt, deduplicated=False, inflight=inflight)
     except Overloaded:
         if _known_answer(press.user.pk, press.key):
             return _answer(press)
         raise
-    started = False
-    try:
-        context, receipt = ledger.open_receipt(_opening(press))
-        if context is None:
-            raise NotFound
-        filing = Filing(receipt=receipt, deduplicated=False) if receipt else _answer(press)
-        if filing.deduplicated:
-            return filing
-        filing.receipt.user = press.user
-        inflight = _start(filing.receipt, context, press.notes, press.begun)
-        started = True
-        return Filing(receipt=filing.receipt, deduplicated=False, inflight=inflight)
-    finally:
-        if not started:
-            runner().release()
+
+
+def _queue_or_answer(press: _Press) -> Filing:
+    """The same for a worker to begin: the job is written with the receipt."""
+    context, receipt = ledger.open_receipt(_opening(press), enqueue_attempt)
+    if context is None:
+        raise NotFound
+    if receipt is None:
+        return _answer(press)
+    receipt.user = press.user
+    return Filing(receipt=receipt, deduplicated=False)
 
 
 def _opening(press: _Press) -> ledger.Opening:
@@ -181,7 +187,7 @@ def _opening(press: _Press) -> ledger.Opening:
         input_hash=input_hash(press.subject, press.notes),
         workflow=press.tool.name,
         trigger=press.trigger.value,
-        manifest=manifest(press.tool),
+        manifest=attempts.manifest(press.tool),
         sealed=sealer().seal({"notes": press.notes}),
         sealed_days=settings.SEALED_INPUT_DAYS,
         seconds=settings.START_BY_SECONDS if press.queued else settings.ATTEMPT_DEADLINE_SECONDS,
@@ -218,52 +224,17 @@ def _take_over(receipt: Receipt, user: Any, *, queued: bool) -> Receipt | None:
     if receipt.status == Status.PENDING:
         if not ledger.overdue(receipt):
             raise IdempotencyInFlight(receipt_id=str(receipt.pk), retry_after=_seconds_left(receipt))
-        abandoned = ledger.abandon(receipt, replayable=_tool_of(receipt).replayable(Outcome.RETRYABLE))
+        abandoned = _abandon(receipt)
         if abandoned is None:
             return None
         receipt = abandoned
     seconds = settings.START_BY_SECONDS if queued else settings.ATTEMPT_DEADLINE_SECONDS
-    return ledger.reopen(receipt, actor_id=user.pk, seconds=seconds, queued=queued)
+    return ledger.reopen(receipt, actor_id=user.pk, seconds=seconds, enqueue=enqueue_attempt if queued else None)
 
 
 def _seconds_left(receipt: Receipt) -> int:
     left = math.ceil((receipt.deadline_at - timezone.now()).total_seconds())
     return max(1, min(5, left))
-
-
-def _tool_of(receipt: Receipt) -> Tool:
-    """The contract that the receipt was opened with: a retry never moves to another version."""
-    return registry.get(receipt.tool_name, receipt.contract_version)
-
-
-def manifest(tool: Tool) -> dict[str, Any]:
-    """The context that travels with a run: everything that could make it differ from another one."""
-    return {
-        "app_version": settings.VERSION,
-        "contracts": {tool.contract: tool.schema_sha256},
-        "provider_host": provider().host,
-        "model": settings.COMPLETIONS_MODEL,
-        "mode": settings.COMPLETIONS_MODE,
-        "budgets": {
-            "fill_seconds": settings.FILL_BUDGET_SECONDS,
-            "attempt_seconds": settings.ATTEMPT_DEADLINE_SECONDS,
-            "apply_lock_ms": settings.APPLY_LOCK_TIMEOUT_MS,
-            "apply_statement_ms": settings.APPLY_STATEMENT_TIMEOUT_MS,
-        },
-    }
-
-
-def provider() -> fill.Provider:
-    """The provider that the settings name."""
-    return fill.Provider(
-        url=settings.COMPLETIONS_URL,
-        api_key=settings.COMPLETIONS_API_KEY,
-        auth=settings.COMPLETIONS_AUTH,
-        model=settings.COMPLETIONS_MODEL,
-        mode=settings.COMPLETIONS_MODE,
-        stream=settings.COMPLETIONS_STREAM,
-        extra=settings.COMPLETIONS_EXTRA,
-    )
 
 
 # ── retry ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -284,196 +255,78 @@ def retry(*, user: Any, receipt: Receipt, respond_async: bool = False) -> Filing
     if receipt.status == Status.APPLIED or (receipt.status == Status.FAILED and not receipt.retryable):
         return Filing(receipt=receipt, deduplicated=True)
     _throttle(user.pk, None)
-    notes = unsealed(receipt)["notes"]
-    context = ledger.context(_tool_of(receipt), receipt.subject)
+    notes = attempts.unsealed(receipt)["notes"]
+    context = ledger.context(attempts.tool_of(receipt), receipt.subject)
     if context is None:
         raise NotFound
-    place = runner()
-    place.reserve()
-    started = False
-    try:
-        reopened = _take_over(receipt, user, queued=respond_async)
-        if reopened is None:
-            raise IdempotencyInFlight(receipt_id=str(receipt.pk), retry_after=1)
-        inflight = _start(reopened, context, notes, begun)
-        started = True
-        return Filing(receipt=reopened, deduplicated=False, inflight=inflight)
-    finally:
-        if not started:
-            place.release()
+    if respond_async:
+        return Filing(receipt=_taken_over(receipt, user, queued=True), deduplicated=False)
+    with place() as taken:
+        reopened = _taken_over(receipt, user, queued=False)
+        return Filing(receipt=reopened, deduplicated=False, inflight=taken.start(reopened, context, notes, begun))
 
 
-def unsealed(receipt: Receipt) -> dict[str, Any]:
-    """The private input of a receipt. Raises: InvalidRequest when it has expired, was purged or cannot be opened."""
-    sealed = SealedInput.objects.filter(receipt_id=receipt.pk, expires_at__gt=timezone.now()).first()
-    if sealed is None:
-        raise InvalidRequest("The notes of this receipt are no longer kept. Press anew with the notes.")
-    try:
-        return sealer().unseal(bytes(sealed.token))
-    except Unsealable as error:
-        log.error("sealed input of receipt %s cannot be opened", receipt.pk)
-        raise InvalidRequest(
-            "The notes of this receipt cannot be opened any more. Press anew with the notes."
-        ) from error
+def _taken_over(receipt: Receipt, user: Any, *, queued: bool) -> Receipt:
+    """Raises: IdempotencyInFlight also when another caller was first; Superseded."""
+    reopened = _take_over(receipt, user, queued=queued)
+    if reopened is None:
+        raise IdempotencyInFlight(receipt_id=str(receipt.pk), retry_after=1)
+    return reopened
 
 
-# ── one attempt ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what the worker begins ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _start(receipt: Receipt, context: Context, notes: str, begun: float) -> Inflight:
-    """Hand an opened attempt to this process's runner."""
+def begin_queued(receipt_id: uuid.UUID, attempt: int) -> Inflight | None:
+    """Begin a queued attempt in this process. None: it was begun, cancelled or swept before; nothing is to be done.
 
-    async def attempt(place: Runner, inflight: Inflight) -> Receipt | None:
-        at, row = begun, receipt
-        if row.queued:
-            at = time.monotonic()
-            started = await place.in_settler(lambda: ledger.begin(row, settings.ATTEMPT_DEADLINE_SECONDS))
-            if started is None:  # somebody else began it, or it waited too long
-                return await place.in_settler(lambda: ledger.read(row.pk))
-            row = started
-        tool = _tool_of(row)
-        filled = await _fill(tool, context, notes, place, inflight, at)
-        decision = _decision(filled)
-        if decision.arguments is not None:
-            inflight.decide(decision.arguments)
-        return await place.settle(inflight, lambda: settle(row, tool, context, notes, filled, decision, at))
-
-    return runner().start(receipt.pk, attempt)
-
-
-async def _fill(
-    tool: Tool, context: Context, notes: str, place: Runner, inflight: Inflight, begun: float
-) -> fill.Filled | ReceiptsError:
-    left = settings.FILL_BUDGET_SECONDS - (time.monotonic() - begun)
-    try:
-        return await fill.fill(
-            tool,
-            context,
-            notes,
-            provider=provider(),
-            client=place.client,
-            budget_seconds=max(0.0, left),
-            on_draft=inflight.write,
-        )
-    except Exception:  # a fault of ours must still settle the row
-        log.exception("the fill of receipt %s broke", inflight.receipt_id)
-        return InternalError()
-
-
-def settle(
-    receipt: Receipt,
-    tool: Tool,
-    context: Context,
-    notes: str,
-    filled: fill.Filled | ReceiptsError,
-    decision: ledger.Decision,
-    begun: float,
-) -> Receipt | None:
-    """Commit 2: make the change and stamp it, or stamp the failure. The row as it is afterwards, whoever wrote it."""
-    if isinstance(filled, fill.Filled) and filled.arguments is not None:
-        done = _apply(receipt, tool, context, filled.arguments, decision, begun)
-        if isinstance(done, Receipt):
-            return _told(done, receipt, decision)
-        error, arguments = done, filled.arguments
-    else:
-        error = filled.error if isinstance(filled, fill.Filled) and filled.error else _as_error(filled)
-        arguments = None
-    if arguments is not None:
-        # exact arguments are kept, sealed, where a replay without the model may need them
-        decision = _with_sealed(decision, {"notes": notes, "arguments": arguments})
-    came_to = outcome(Status.FAILED, error.retryable) or Outcome.FAILED
-    settled = ledger.settle_failed(
-        receipt, error, decision=decision, replayable=tool.replayable(came_to), event=_event(receipt, error)
-    )
-    if settled is None:  # fenced: the row belongs to another attempt, or was settled from outside
-        return ledger.read(receipt.pk)
-    settled.retry_after = error.retry_after
-    return _told(settled, receipt, decision)
-
-
-def _as_error(filled: fill.Filled | ReceiptsError) -> ReceiptsError:
-    return filled if isinstance(filled, ReceiptsError) else InternalError()
-
-
-def _apply(
-    receipt: Receipt, tool: Tool, context: Context, arguments: Arguments, decision: ledger.Decision, begun: float
-) -> Receipt | ReceiptsError:
-    """The applied row, or the error to settle with; then nothing of this attempt is in the database."""
-    left_ms = int((settings.ATTEMPT_DEADLINE_SECONDS - (time.monotonic() - begun)) * 1000)
-    if left_ms <= 0:
-        return DeadlineExceeded(reason="attempt_deadline")
-    try:
-        return ledger.apply(
-            receipt,
-            tool,
-            arguments,
-            context,
-            decision=decision,
-            lock_timeout_ms=settings.APPLY_LOCK_TIMEOUT_MS,
-            statement_timeout_ms=min(settings.APPLY_STATEMENT_TIMEOUT_MS, left_ms),
-        )
-    except ledger.Fenced:
-        return DeadlineExceeded(reason="attempt_deadline")
-    except ToolRefusal as refusal:
-        return (
-            FillInvalid(reason=refusal.reason)
-            if refusal.reason == "policy_assignee"
-            else TicketConflict(reason=refusal.reason)
-        )
-    except (DatabaseError, InterfaceError) as error:
-        return _apply_failed(receipt, error)
-    except Exception:
-        log.exception("the tool %s broke at receipt %s", tool.contract, receipt.pk)
-        return InternalError()
-
-
-def _apply_failed(receipt: Receipt, error: Exception) -> ApplyFailed:
-    """After a broken COMMIT the change may be there: settling waits for the row's lock and then finds it applied."""
-    sqlstate = getattr(error.__cause__, "sqlstate", None)
-    log.warning("apply of receipt %s failed: %s %s", receipt.pk, type(error).__name__, sqlstate or "")
-    connection.close()
-    reasons = {"55P03": "lock_timeout", "57014": "statement_timeout"}
-    return ApplyFailed(reason=reasons.get(sqlstate or "", "database_error"))
-
-
-def _decision(filled: fill.Filled | ReceiptsError) -> ledger.Decision:
-    """What the model said, redacted: its decision is kept also where it was refused."""
-    if isinstance(filled, ReceiptsError):
-        return ledger.Decision()
-    facts = filled.facts
-    usage = facts.usage or {}
-    record = facts.as_json()
-    record["proposed"] = redact(record["proposed"])
-    return ledger.Decision(
-        record=record,
-        # what passed the gates is what was proposed, redacted once
-        arguments=record["proposed"] if filled.arguments is not None else None,
-        model=record["model"],
-        provider_host=facts.provider_host,
-        finish_reason=record["finish_reason"],
-        prompt_tokens=usage.get("prompt_tokens"),
-        completion_tokens=usage.get("completion_tokens"),
-        fill_ms=facts.fill_ms,
-    )
-
-
-def _with_sealed(decision: ledger.Decision, private: dict[str, Any]) -> ledger.Decision:
-    return replace(decision, sealed=sealer().seal(private))
-
-
-def _event(receipt: Receipt, error: ReceiptsError) -> ledger.Event | None:
-    """A model that names another ticket is a security event."""
-    if not isinstance(error, ArgMismatch):
+    Raises: Overloaded; its job comes back later.
+    """
+    receipt = ledger.read(receipt_id)
+    if receipt is None or not receipt.queued or receipt.attempt != attempt:
         return None
-    return ledger.Event(verb=Verb.RETARGET_REFUSED, actor_id=None, detail={"attempt": receipt.attempt})
+    with place() as taken:
+        begun = time.monotonic()
+        started = ledger.begin(receipt, settings.ATTEMPT_DEADLINE_SECONDS)
+        return None if started is None else _continue(taken, started, begun)
 
 
-def _told(settled: Receipt, began_as: Receipt, decision: ledger.Decision) -> Receipt:
-    """Carry over what this process knows, so that answering needs no further query."""
-    setattr(settled, DECISION, decision.record)
-    if "user" in began_as._state.fields_cache:
-        settled.user = began_as.user
-    return settled
+def retry_unwatched(receipt_id: uuid.UUID, attempt: int) -> Inflight | None:
+    """Continue a receipt that failed retryably while nobody watched: the same receipt, next attempt, by the system.
+
+    None: somebody else continued it, or another receipt of its lineage speaks for it now.
+    Raises: Overloaded; the job comes back later.
+    """
+    receipt = ledger.read(receipt_id)
+    if receipt is None or receipt.attempt != attempt or receipt.status != Status.FAILED or not receipt.retryable:
+        return None
+    with place() as taken:
+        begun = time.monotonic()
+        try:
+            started = ledger.reopen(
+                receipt, actor_id=receipt.user_id, seconds=settings.ATTEMPT_DEADLINE_SECONDS, by_system=True
+            )
+        except Superseded:
+            return None
+        return None if started is None else _continue(taken, started, begun)
+
+
+def _continue(taken: attempts.Place, receipt: Receipt, begun: float) -> Inflight | None:
+    """Run an attempt whose private input lies sealed; where it cannot run, it is settled here."""
+    context = ledger.context(attempts.tool_of(receipt), receipt.subject)
+    if context is None:
+        _refuse(receipt, TicketConflict(reason="ticket_gone"))
+        return None
+    try:
+        notes = attempts.unsealed(receipt)["notes"]
+    except InvalidRequest:
+        _refuse(receipt, InternalError("The sealed input of this receipt is gone.", retryable=False))
+        return None
+    return taken.start(receipt, context, notes, begun)
+
+
+def _refuse(receipt: Receipt, error: ReceiptsError) -> None:
+    ledger.settle_failed(receipt, error, replayable=attempts.tool_of(receipt).replayable(Outcome.FAILED))
 
 
 # ── waiting and answering ────────────────────────────────────────────────────────────────────────────────────────
@@ -525,11 +378,14 @@ def sweep(limit: int = 1000) -> int:
     settled = 0
     for receipt_id in ledger.overdue_ids(limit):
         receipt = ledger.read(receipt_id)
-        if receipt is None:
-            continue
-        try:
-            replayable = _tool_of(receipt).replayable(Outcome.RETRYABLE)
-        except KeyError:  # a contract that this version no longer holds
-            replayable = False
-        settled += ledger.abandon(receipt, replayable=replayable) is not None
+        settled += receipt is not None and _abandon(receipt) is not None
     return settled
+
+
+def _abandon(receipt: Receipt) -> Receipt | None:
+    """None: it is not overdue, or somebody settled it first."""
+    try:
+        replayable = attempts.tool_of(receipt).replayable(Outcome.RETRYABLE)
+    except KeyError:  # a contract that this version no longer holds
+        replayable = False
+    return ledger.abandon(receipt, replayable=replayable, **unwatched.again(receipt, Abandoned()))

@@ -197,17 +197,44 @@ def _open_sql(read: str) -> str:
     return _OPEN.format(read=read, columns=_columns_of("receipt"))
 
 
-def open_receipt(opening: Opening) -> tuple[Context | None, Receipt | None]:
+Enqueue = Callable[[Receipt], None]
+"""Puts a job for a receipt into the queue, in the transaction that writes the receipt."""
+
+
+def _with_job(write: Callable[[], Receipt | None], enqueue: Enqueue | None) -> Receipt | None:
+    """A write, and the job that belongs to it, in one transaction; without a job the write commits by itself."""
+    if enqueue is None:
+        return write()
+    with transaction.atomic(durable=True):
+        receipt = write()
+        if receipt is not None:
+            enqueue(receipt)
+        return receipt
+
+
+def open_receipt(opening: Opening, enqueue: Enqueue | None = None) -> tuple[Context | None, Receipt | None]:
     """Read the subject's context and insert the receipt `pending`, its run and its sealed input: one statement, one
     commit.
 
     No context: there is no such subject. No receipt: the person has used this key before. Then nothing was written.
-    A press has begun with this statement; a queued receipt waits for `begin`.
+    A press has begun with this statement; a queued receipt waits for `begin`, and `enqueue` puts its job beside it.
     """
     _must_be_its_own_transaction()
-    tool = opening.tool
-    if not tool.subject_form.fullmatch(opening.subject):
+    if not opening.tool.subject_form.fullmatch(opening.subject):
         return None, None
+    context: Context | None = None
+
+    def write() -> Receipt | None:
+        nonlocal context
+        context, receipt = _open(opening)
+        return receipt
+
+    receipt = _with_job(write, enqueue)
+    return context, receipt
+
+
+def _open(opening: Opening) -> tuple[Context | None, Receipt | None]:
+    tool = opening.tool
     row = fetch_row(
         _open_sql(tool.read.sql),
         {
@@ -261,37 +288,52 @@ receipt AS (
   UPDATE tool_receipts
   SET status = 'pending', attempt = attempt + 1, actor_id = %(actor)s, arguments_json = '{{}}', context_moved = false,
       started_at = CASE WHEN %(queued)s::boolean THEN NULL ELSE now END,
-      start_by = CASE WHEN %(queued)s::boolean THEN now + make_interval(secs => %(seconds)s::float8) END,
+      start_by = CASE WHEN %(queued)s::boolean THEN now + make_interval(secs => %(seconds)s::float8)
+                      WHEN %(by_system)s::boolean THEN now END,
       deadline_at = now + make_interval(secs => %(seconds)s::float8),
       settled_at = NULL, http_status = NULL, error_code = NULL, error_reason = NULL, retryable = NULL, model = NULL,
       provider_host = NULL, finish_reason = NULL, prompt_tokens = NULL, completion_tokens = NULL, fill_ms = NULL,
-      apply_ms = NULL
+      apply_ms = NULL, next_attempt_at = NULL
   FROM clock
   WHERE id = %(id)s AND attempt = %(attempt)s AND (status = 'failed') IS TRUE AND retryable
   RETURNING tool_receipts.*),
 event AS (
   INSERT INTO audit_events (at, actor_id, verb, receipt_id, run_id, detail)
-  SELECT now, %(actor)s::uuid, 'retry', id, run_id, jsonb_build_object('attempt', attempt) FROM receipt, clock)
+  SELECT now, %(event_actor)s::uuid, 'retry', id, run_id, jsonb_build_object('attempt', attempt) FROM receipt, clock)
 SELECT {_COLUMNS} FROM receipt
 """  # noqa: S608
 
 
-def reopen(receipt: Receipt, *, actor_id: uuid.UUID, seconds: float, queued: bool = False) -> Receipt | None:
+def reopen(
+    receipt: Receipt,
+    *,
+    actor_id: uuid.UUID,
+    seconds: float,
+    by_system: bool = False,
+    enqueue: Enqueue | None = None,
+) -> Receipt | None:
     """Retry: the same receipt, next attempt, with its audit event. None: another worker got there first.
+
+    With `enqueue` the attempt is queued: `seconds` is its time to start, and the job is written beside it.
 
     Raises: Superseded when another receipt of the lineage is pending or applied; the row stays untouched.
     """
     _must_be_its_own_transaction()
     try:
-        return _one(
-            _REOPEN,
-            {
-                "id": receipt.id,
-                "attempt": receipt.attempt,
-                "actor": actor_id,
-                "seconds": seconds,
-                "queued": queued,
-            },
+        return _with_job(
+            lambda: _one(
+                _REOPEN,
+                {
+                    "id": receipt.id,
+                    "attempt": receipt.attempt,
+                    "actor": actor_id,
+                    "event_actor": None if by_system else actor_id,
+                    "seconds": seconds,
+                    "queued": enqueue is not None,
+                    "by_system": by_system,
+                },
+            ),
+            enqueue,
         )
     except IntegrityError as error:
         if _constraint(error) != "one_live_write_per_lineage":
@@ -328,7 +370,8 @@ WITH clock AS (SELECT clock_timestamp() AS now),
 receipt AS (
   UPDATE tool_receipts
   SET status = 'failed', settled_at = now, http_status = %(http_status)s, error_code = %(code)s,
-      error_reason = %(reason)s, retryable = %(retryable)s, {_FIGURES}
+      error_reason = %(reason)s, retryable = %(retryable)s,
+      next_attempt_at = now + make_interval(secs => %(again_in_seconds)s::float8), {_FIGURES}
   FROM clock
   WHERE id = %(id)s AND attempt = %(attempt)s AND {_PENDING}
     AND (NOT %(only_overdue)s::boolean OR deadline_at <= now)
@@ -353,31 +396,34 @@ def settle_failed(
     decision: Decision | None = None,
     event: Event | None = None,
     only_overdue: bool = False,
+    again_in_seconds: float | None = None,
+    enqueue: Enqueue | None = None,
 ) -> Receipt | None:
     """Settle this attempt `failed`, with its attempt row and its event, in one statement and one commit.
+
+    `again_in_seconds`: when the system will continue it by itself; `enqueue` writes the job for it.
 
     None: the attempt is no longer pending (or, with `only_overdue`, not past its deadline); nothing was written.
     """
     _must_be_its_own_transaction()
     decision = decision or Decision()
     came_to = outcome(Status.FAILED, error.retryable)
-    return _one(
-        _SETTLE_FAILED,
-        {
-            **_settling(receipt, decision, replayable),
-            "outcome": came_to and came_to.value,
-            "http_status": error.http_status,
-            "code": error.code,
-            "reason": error.reason,
-            "retryable": error.retryable,
-            "only_overdue": only_overdue,
-            "sealed": decision.sealed,
-            "error": json.dumps({"code": error.code, "reason": error.reason}),
-            "event_verb": event.verb.value if event else None,
-            "event_actor": event.actor_id if event else None,
-            "event_detail": json.dumps(event.detail) if event else "{}",
-        },
-    )
+    parameters = {
+        **_settling(receipt, decision, replayable),
+        "outcome": came_to and came_to.value,
+        "http_status": error.http_status,
+        "code": error.code,
+        "reason": error.reason,
+        "retryable": error.retryable,
+        "only_overdue": only_overdue,
+        "sealed": decision.sealed,
+        "error": json.dumps({"code": error.code, "reason": error.reason}),
+        "event_verb": event.verb.value if event else None,
+        "event_actor": event.actor_id if event else None,
+        "event_detail": json.dumps(event.detail) if event else "{}",
+        "again_in_seconds": again_in_seconds,
+    }
+    return _with_job(lambda: _one(_SETTLE_FAILED, parameters), enqueue)
 
 
 # The timeouts come first and in the same round trip, because the fence itself may wait for a lock. Sent as one simple
@@ -527,10 +573,18 @@ def _settling(receipt: Receipt, decision: Decision, replayable: bool) -> dict[st
     }
 
 
-def abandon(receipt: Receipt, *, replayable: bool) -> Receipt | None:
+def abandon(
+    receipt: Receipt, *, replayable: bool, again_in_seconds: float | None = None, enqueue: Enqueue | None = None
+) -> Receipt | None:
     """Settle an attempt whose time is over. None: it is not overdue, or somebody settled it first."""
-    reason = "never_started" if receipt.started_at is None else "process_died"
-    return settle_failed(receipt, Abandoned(reason=reason), replayable=replayable, only_overdue=True)
+    return settle_failed(
+        receipt,
+        Abandoned(reason="never_started" if receipt.started_at is None else "process_died"),
+        replayable=replayable,
+        only_overdue=True,
+        again_in_seconds=again_in_seconds,
+        enqueue=enqueue,
+    )
 
 
 # ── events ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -119,6 +119,10 @@ class Receipt(models.Model):
         default=False, help_text="the conversation changed while the model wrote; does not block"
     )
 
+    next_attempt_at = models.DateTimeField(
+        null=True, blank=True, help_text="the system continues it then by itself, where nobody watches"
+    )
+
     root_id = models.UUIDField(help_text="the first receipt of the lineage; an original's is its own id")
     replay_of = models.ForeignKey(
         "self",

@@ -205,9 +205,13 @@ class Runner:
             else:
                 inflight.future.set_result(answer)
 
-    async def in_settler(self, work: Callable[[], Answer]) -> Answer:
+    def submit(self, work: Callable[[], Answer]) -> Future[Answer]:
         """Run database work in the bounded pool."""
-        return await self._loop.run_in_executor(self._settlers, self._bounded, work)
+        return self._settlers.submit(self._bounded, work)
+
+    async def in_settler(self, work: Callable[[], Answer]) -> Answer:
+        """The same, awaited on any loop."""
+        return await asyncio.wrap_future(self.submit(work))
 
     async def settle(self, inflight: Inflight, work: Handover) -> Receipt | None:
         """Run commit 2 in the thread that waits for this attempt, if one does, else in the bounded pool."""

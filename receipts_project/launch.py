@@ -1,6 +1,6 @@
 """`make run`: everything that the product needs, in one process group, until Ctrl-C.
 
-Order of things: checks, PostgreSQL, stand-in provider, migrations, demo data, web. Stopping goes the other
+Order of things: checks, PostgreSQL, stand-in provider, migrations, demo data, worker, web. Stopping goes the other
 way, and the web process first finishes what it has begun.
 """
 
@@ -91,6 +91,7 @@ class Launcher:
         self.finish("static files", static)
         if self.standin_url is None and not self.environ.get("COMPLETIONS_URL"):
             self.await_standin()
+        self.keep("worker", *manage("worker"), stop_seconds=WEB_STOP_SECONDS)
         self.start_web()
 
     def password(self) -> str:

@@ -64,6 +64,7 @@ INSTALLED_APPS = [
     "django.contrib.humanize",
     "rest_framework",
     "django_filters",
+    "procrastinate.contrib.django",
     "knox",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -157,6 +158,11 @@ ATTEMPT_DEADLINE_SECONDS = env.float("ATTEMPT_DEADLINE_SECONDS", default=30.0)
 START_BY_SECONDS = env.float("START_BY_SECONDS", default=3600.0)
 APPLY_LOCK_TIMEOUT_MS = env.int("APPLY_LOCK_TIMEOUT_MS", default=2000)
 APPLY_STATEMENT_TIMEOUT_MS = env.int("APPLY_STATEMENT_TIMEOUT_MS", default=5000)
+#: Runs that nobody watches are continued by the system: so many attempts, so far apart, within so long.
+RETRY_ATTEMPTS = env.int("RETRY_ATTEMPTS", default=5)
+RETRY_FIRST_SECONDS = env.float("RETRY_FIRST_SECONDS", default=5.0)
+RETRY_MAX_SECONDS = env.float("RETRY_MAX_SECONDS", default=300.0)
+RETRY_WITHIN_SECONDS = env.float("RETRY_WITHIN_SECONDS", default=3600.0)
 #: Attempts in flight in one process; the next press is told 503 `overloaded` before any receipt.
 MAX_IN_FLIGHT = env.int("MAX_IN_FLIGHT", default=512)
 #: Event streams open in one process beside those.
@@ -258,6 +264,7 @@ LOGGING = {
         "django": {"level": "WARNING"},
         "django.request": {"level": "ERROR"},
         "axes": {"level": "WARNING"},
+        "procrastinate": {"level": "WARNING"},
         "httpx": {"level": "WARNING"},  # logs full URLs at INFO
     },
 }

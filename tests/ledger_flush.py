@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.db import connection
 
+#: The queue's tables are not Django's to flush.
+JOBS = "TRUNCATE procrastinate_jobs, procrastinate_periodic_defers, procrastinate_workers CASCADE;"
+
 
 @pytest.fixture(autouse=True, scope="session")
 def ledger_may_be_flushed() -> Iterator[None]:
-    """Between tests the tables' owner may empty the ledger; inside a test nobody may."""
-    plain = connection.ops.sql_flush
+    """Between tests the tables' owner may empty the ledger; inside a test nobody may.
 
-    def with_purge(*args: object, **options: object) -> list[str]:
-        statements: list[str] = plain(*args, **options)
-        return ["SET LOCAL receipts.purge = 'on';", *statements] if statements else []
+    On the class, because a browser's loop makes Django hand out other connection objects.
+    """
+    operations: Any = type(connection.ops)
+    plain = operations.sql_flush
 
-    connection.ops.sql_flush = with_purge  # type: ignore[method-assign]
+    def with_purge(self: Any, *args: Any, **options: Any) -> list[str]:
+        statements: list[str] = plain(self, *args, **options)
+        return ["SET LOCAL receipts.purge = 'on';", JOBS, *statements] if statements else []
+
+    operations.sql_flush = with_purge
     yield
-    connection.ops.sql_flush = plain  # type: ignore[method-assign]
+    operations.sql_flush = plain

@@ -18,7 +18,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from receipts import errors, flow
+from receipts import attempts, errors, flow
 from receipts.api import visible_receipts
 from receipts.models import Receipt
 from receipts.pages import Keyset
@@ -219,7 +219,7 @@ def _notes_of(request: HttpRequest, receipt_id: str) -> str:
     """The notes of one's own failed receipt, to change them and press anew. Empty when they are not kept."""
     try:
         mine = Receipt.objects.filter(user_id=str(request.user.pk), pk=UUID(receipt_id)).first()
-        return str(flow.unsealed(mine).get("notes", "")) if mine else ""
+        return str(attempts.unsealed(mine).get("notes", "")) if mine else ""
     except (ValueError, errors.InvalidRequest):
         return ""
 

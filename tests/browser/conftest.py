@@ -35,15 +35,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @contextmanager
-def flushable_connection() -> Iterator[None]:
-    """Where an event loop runs, Django hands the same thread another connection: this one may empty the ledger too."""
-    plain = connection.ops.sql_flush
-
-    def with_purge(*args: Any, **options: Any) -> list[str]:
-        statements: list[str] = plain(*args, **options)
-        return ["SET LOCAL receipts.purge = 'on';", *statements] if statements else []
-
-    connection.ops.sql_flush = with_purge  # type: ignore[method-assign]
+def closed_afterwards() -> Iterator[None]:
+    """Where an event loop runs, Django hands the same thread another connection: it is ours to close."""
     yield
     connection.close()
 
@@ -58,7 +51,7 @@ def chromium() -> Iterator[Browser]:
     try:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-            with flushable_connection():
+            with closed_afterwards():
                 yield browser
             browser.close()
     finally:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +15,7 @@ from django.utils import timezone
 
 from receipts import errors, flow, ledger
 from receipts.models import Attempt, AuditEvent, Receipt, Run, SealedInput
+from receipts.runner import Inflight
 from receipts.sealing import sealer
 from tests.flow.conftest import Presser
 from tests.flow.provider import GOOD, Provider
@@ -524,9 +527,131 @@ class TestAsync:
         assert filing.receipt.queued
         assert filing.receipt.start_by
         assert filing.receipt.start_by - filing.receipt.created_at == timedelta(hours=1)
-        settled = flow.wait(filing)
+        assert sql("SELECT task_name, args->>'receipt_id' FROM procrastinate_jobs") == [
+            ("receipts.run_attempt", str(filing.receipt.pk))
+        ]
+        settled = worked(flow.begin_queued(filing.receipt.pk, 1))
         assert settled.status == "applied"
         assert settled.deadline_at - settled.started_at == timedelta(seconds=30)
+
+    def test_job_that_comes_twice_begins_once(self, press: Presser, desk: Provider) -> None:
+        filing = press(respond_async=True)
+
+        worked(flow.begin_queued(filing.receipt.pk, 1))
+
+        assert flow.begin_queued(filing.receipt.pk, 1) is None
+        assert desk.calls == 1
+
+    def test_job_is_written_with_the_receipt_or_not_at_all(
+        self, press: Presser, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with held_out("procrastinate_jobs"), pytest.raises(errors.DatabaseUnavailable):
+            press(respond_async=True)
+
+        assert Receipt.objects.count() == 0
+
+    def test_same_key_again_is_in_flight_while_it_waits(self, press: Presser) -> None:
+        press(key="follow-7f3a", respond_async=True)
+
+        with pytest.raises(errors.IdempotencyInFlight):
+            press(key="follow-7f3a", respond_async=True)
+
+
+class TestSystemRetry:
+    @pytest.fixture(autouse=True)
+    def soon(self, settings: Any) -> None:
+        settings.RETRY_FIRST_SECONDS = 0.01
+
+    def test_continues_what_nobody_watches_until_it_is_applied(self, press: Presser, desk: Provider) -> None:
+        desk.fails(500)
+        first = worked(flow.begin_queued(press(respond_async=True).receipt.pk, 1))
+        assert (first.status, first.retryable) == ("failed", True)
+        assert first.next_attempt_at
+        desk.says(GOOD)
+
+        second = worked(flow.retry_unwatched(first.pk, 1))
+
+        assert (second.status, second.attempt, second.next_attempt_at) == ("applied", 2, None)
+        event = AuditEvent.objects.get(verb="retry")
+        assert event.actor_id is None
+        assert sql("SELECT task_name FROM procrastinate_jobs ORDER BY id") == [
+            ("receipts.run_attempt",),
+            ("receipts.retry_attempt",),
+        ]
+
+    def test_ends_after_so_many_attempts(self, press: Presser, desk: Provider, settings: Any) -> None:
+        settings.RETRY_ATTEMPTS = 3
+        desk.fails(500)
+        row = worked(flow.begin_queued(press(respond_async=True).receipt.pk, 1))
+        for attempt in (1, 2):
+            assert row.next_attempt_at
+            row = worked(flow.retry_unwatched(row.pk, attempt))
+
+        assert (row.attempt, row.next_attempt_at) == (3, None)
+
+    def test_leaves_a_watched_press_to_the_person(self, press: Presser, desk: Provider) -> None:
+        desk.fails(500)
+
+        assert press.settled().next_attempt_at is None
+        assert sql("SELECT count(*) FROM procrastinate_jobs") == [(0,)]
+
+    def test_leaves_a_permanent_end_alone(self, press: Presser, desk: Provider) -> None:
+        desk.says("not json")
+
+        assert worked(flow.begin_queued(press(respond_async=True).receipt.pk, 1)).next_attempt_at is None
+
+    def test_honours_what_the_provider_asked_for(self, press: Presser, desk: Provider) -> None:
+        desk.fails(429)
+        desk.headers["Retry-After"] = "40"
+
+        row = worked(flow.begin_queued(press(respond_async=True).receipt.pk, 1))
+
+        assert row.settled_at
+        assert row.next_attempt_at
+        assert row.next_attempt_at - row.settled_at >= timedelta(seconds=40)
+
+    def test_person_who_comes_first_wins(self, press: Presser, desk: Provider) -> None:
+        desk.fails(500)
+        row = worked(flow.begin_queued(press(key="follow-7f3a", respond_async=True).receipt.pk, 1))
+        desk.says(GOOD)
+        press.settled(key="follow-7f3a")
+
+        assert flow.retry_unwatched(row.pk, 1) is None
+        assert Followup.objects.count() == 1
+
+    def test_swept_attempt_is_continued_too(self, press: Presser, desk: Provider) -> None:
+        desk.gate.clear()
+        filing = press(respond_async=True)
+        running = flow.begin_queued(filing.receipt.pk, 1)
+        desk.wait_for_calls(1)
+        overdue(filing.receipt)
+        assert flow.sweep() == 1
+        desk.gate.set()
+        assert running
+        running.future.result(20)
+
+        assert worked(flow.retry_unwatched(filing.receipt.pk, 1)).status == "applied"
+        assert Followup.objects.count() == 1
+
+
+def worked(inflight: Inflight | None) -> Receipt:
+    """The settled row of an attempt that a worker's task would carry."""
+    assert inflight is not None
+    row = inflight.future.result(20)
+    assert row is not None
+    return row
+
+
+@contextmanager
+def held_out(table: str) -> Iterator[None]:
+    """A table that takes no row for a while."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} ADD CONSTRAINT held_out CHECK (false) NOT VALID")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER TABLE {table} DROP CONSTRAINT held_out")
 
 
 class TestRetry:

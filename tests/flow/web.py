@@ -48,17 +48,12 @@ def dsn() -> str:
     )
 
 
-class Web:
-    """One gunicorn with its one worker process."""
+class Process:
+    """A process of the product, in a group of its own."""
 
-    def __init__(self, *, user: User, provider_url: str, **environment: str) -> None:
-        self.port = free_port()
-        self.base = f"http://127.0.0.1:{self.port}"
-        _, self.token = AuthToken.objects.create(user)
-        self._pool = ThreadPoolExecutor(128)
-        connection.ensure_connection()
+    def __init__(self, *arguments: str, provider_url: str, **environment: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "gunicorn", "-c", "receipts_project/gunicorn_config.py"],
+            [sys.executable, *arguments],
             cwd=ROOT,
             env={
                 **os.environ,
@@ -67,12 +62,50 @@ class Web:
                 "COMPLETIONS_STREAM": "false",
                 "THROTTLE_PRESSES": "none",
                 "DJANGO_SETTINGS_MODULE": "receipts_project.settings",
-                "PORT": str(self.port),
                 **environment,
             },
             start_new_session=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+        )
+
+    def signal(self, number: signal.Signals) -> None:
+        """To the whole group: a machine that dies or freezes takes all of it."""
+        os.killpg(self._process.pid, number)
+
+    def wait(self, seconds: float = 60) -> int:
+        """The exit code."""
+        return self._process.wait(seconds)
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        self._process.wait(30)
+
+    def end(self) -> None:
+        if self._process.poll() is None:
+            self.kill()
+
+
+class Worker(Process):
+    """One `manage.py worker`."""
+
+    def __init__(self, *, provider_url: str, **environment: str) -> None:
+        super().__init__("manage.py", "worker", provider_url=provider_url, **environment)
+
+
+class Web(Process):
+    """One gunicorn with its one worker process."""
+
+    def __init__(self, *, user: User, provider_url: str, **environment: str) -> None:
+        self.port = free_port()
+        self.base = f"http://127.0.0.1:{self.port}"
+        _, self.token = AuthToken.objects.create(user)
+        self._pool = ThreadPoolExecutor(128)
+        connection.ensure_connection()
+        super().__init__(
+            *("-m", "gunicorn", "-c", "receipts_project/gunicorn_config.py"),
+            provider_url=provider_url,
+            **{"PORT": str(self.port), **environment},
         )
         eventually(self._answers)
 
@@ -83,11 +116,13 @@ class Web:
         except httpx.TransportError:
             return False
 
-    def post(self, key: str, notes: str = "Customer still blocked on SSO.", ticket: str = "TCK-1008") -> httpx.Response:
+    def post(
+        self, key: str, notes: str = "Customer still blocked on SSO.", ticket: str = "TCK-1008", **headers: str
+    ) -> httpx.Response:
         return httpx.post(
             f"{self.base}/api/v1/tickets/{ticket}/followups",
             json={"notes": notes},
-            headers={"Idempotency-Key": key, "Authorization": f"Token {self.token}"},
+            headers={"Idempotency-Key": key, "Authorization": f"Token {self.token}", **headers},
             timeout=60,
         )
 
@@ -95,17 +130,8 @@ class Web:
         """Post from another thread; the answer may never come."""
         return self._pool.submit(self.post, key)
 
-    def signal(self, number: signal.Signals) -> None:
-        """To master and worker alike: a machine that dies or freezes takes both."""
-        os.killpg(self._process.pid, number)
-
-    def kill(self) -> None:
-        self.signal(signal.SIGKILL)
-        self._process.wait(30)
-
     def end(self) -> None:
-        if self._process.poll() is None:
-            self.kill()
+        super().end()
         self._pool.shutdown(wait=False)
 
 

@@ -1,0 +1,63 @@
+"""The worker's tasks. Each is one call into the flow; the receipt, not the job, says what has happened.
+
+Attempts are asynchronous here: the task hands them to the process's runner and waits without a thread, so that one
+worker carries hundreds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from concurrent.futures import Future
+
+from procrastinate import JobContext, RetryStrategy
+from procrastinate.contrib.django import app
+
+from receipts import flow
+from receipts.jobs import QUEUE
+from receipts.models import Receipt
+from receipts.runner import Inflight, runner
+
+log = logging.getLogger(__name__)
+
+#: A job is put back when its worker is told to stop, or has no free place; what it stands for is safe in its row.
+AGAIN = RetryStrategy(max_attempts=20, wait=2)
+#: A worker that has not been heard of for so long is dead (procrastinate's heartbeat is 10 s).
+STALLED_SECONDS = 30
+
+
+@app.task(name="receipts.run_attempt", queue=QUEUE, retry=AGAIN)
+async def run_attempt(receipt_id: str, attempt: int) -> None:
+    """Begin a queued attempt and see it to its end."""
+    await _wait(await runner().in_settler(lambda: flow.begin_queued(uuid.UUID(receipt_id), attempt)))
+
+
+@app.task(name="receipts.retry_attempt", queue=QUEUE, retry=AGAIN)
+async def retry_attempt(receipt_id: str, attempt: int) -> None:
+    """Continue a receipt that nobody watches, after a retryable end."""
+    await _wait(await runner().in_settler(lambda: flow.retry_unwatched(uuid.UUID(receipt_id), attempt)))
+
+
+async def _wait(inflight: Inflight | None) -> None:
+    if inflight is not None:
+        future: Future[Receipt | None] = inflight.future
+        await asyncio.wrap_future(future)
+
+
+@app.periodic(cron="* * * * *")
+@app.task(name="receipts.sweep", queueing_lock="receipts.sweep", pass_context=False)
+async def sweep(timestamp: int) -> None:
+    """Settle what outlived its deadline, on any worker, once a minute."""
+    settled = await runner().in_settler(flow.sweep)
+    if settled:
+        log.warning("%d receipts settled as abandoned", settled)
+
+
+@app.periodic(cron="* * * * *")
+@app.task(name="receipts.recover_jobs", queueing_lock="receipts.recover_jobs", pass_context=True)
+async def recover_jobs(context: JobContext, timestamp: int) -> None:
+    """Put back the jobs of workers that died; their attempts decide for themselves what is left to do."""
+    manager = context.app.job_manager
+    for job in await manager.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
+        await manager.retry_job(job)

@@ -1,0 +1,138 @@
+"""Worker processes: what is queued gets done, once, whoever dies; and what nobody watches is retried."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from receipts import flow
+from receipts.models import Attempt, Receipt
+from receipts_project.accounts.models import User
+from tests.flow.conftest import Presser
+from tests.flow.provider import GOOD, Provider
+from tests.flow.web import Web, Worker, eventually
+from tickets.models import Followup
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def start(desk: Provider) -> Iterator[Callable[..., Worker]]:
+    started: list[Worker] = []
+
+    def start(**environment: str) -> Worker:
+        started.append(Worker(provider_url=desk.url, **{"RETRY_FIRST_SECONDS": "0.1", **environment}))
+        return started[-1]
+
+    yield start
+    desk.gate.set()
+    for worker in started:
+        worker.end()
+
+
+def statuses() -> list[str]:
+    return list(Receipt.objects.order_by("created_at").values_list("status", flat=True))
+
+
+def queue(press: Presser, count: int = 1) -> list[Receipt]:
+    receipts = [press(respond_async=True).receipt for _ in range(count)]
+    connection.close()
+    return receipts
+
+
+def jobs() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM procrastinate_jobs WHERE task_name LIKE 'receipts.r%_attempt'")
+        count: int = cursor.fetchone()[0]
+        return count
+
+
+def test_files_what_was_queued_over_http(start: Any, alice: User, desk: Provider) -> None:
+    web = Web(user=alice, provider_url=desk.url)
+    try:
+        accepted = web.post("follow-7f3a", Prefer="respond-async")
+        assert accepted.status_code == 202
+        assert accepted.json()["status"] == "pending"
+        start()
+        eventually(lambda: statuses() == ["applied"])
+        assert web.post("follow-7f3a").headers["Idempotent-Replayed"] == "true"
+    finally:
+        web.end()
+
+
+def test_two_workers_do_everything_once(start: Any, press: Presser, desk: Provider) -> None:
+    queue(press, 20)
+    start()
+    start()
+
+    eventually(lambda: statuses() == ["applied"] * 20)
+
+    assert desk.calls == 20
+    assert Followup.objects.count() == 20
+    eventually(lambda: jobs() == 0)
+
+
+def test_holds_many_fills_in_flight(start: Any, press: Presser, desk: Provider) -> None:
+    desk.gate.clear()
+    queue(press, 40)
+    start()
+
+    desk.wait_for_calls(40)  # all at once, on one worker
+    desk.gate.set()
+
+    eventually(lambda: statuses() == ["applied"] * 40)
+
+
+def test_retries_what_nobody_watches(start: Any, press: Presser, desk: Provider) -> None:
+    good = desk.answer
+    desk.answer = lambda request: (500, {}) if desk.calls < 3 else good(request)
+    queue(press)
+    start()
+
+    eventually(lambda: statuses() == ["applied"])
+
+    assert list(Attempt.objects.order_by("attempt").values_list("status", flat=True)) == [
+        "retryable",
+        "retryable",
+        "ok",
+    ]
+
+
+def test_sigterm_lets_attempts_end_and_gives_the_rest_back(start: Any, press: Presser, desk: Provider) -> None:
+    desk.gate.clear()
+    queue(press, 3)
+    worker = start(MAX_IN_FLIGHT="2")
+    desk.wait_for_calls(2)
+    worker.signal(signal.SIGTERM)
+    desk.gate.set()
+
+    assert worker.wait() == 0
+
+    assert sorted(statuses()) == ["applied", "applied", "pending"]
+    start()
+    eventually(lambda: statuses() == ["applied"] * 3)
+    assert desk.calls == 3
+
+
+def test_killed_worker_is_survived(start: Any, press: Presser, desk: Provider) -> None:
+    """What it was drafting is swept and continued; nothing is filed twice."""
+    desk.gate.clear()
+    queue(press, 3)
+    worker = start(ATTEMPT_DEADLINE_SECONDS="3", FILL_BUDGET_SECONDS="2")
+    desk.wait_for_calls(3)
+    worker.kill()
+    desk.gate.set()
+    desk.says(GOOD)
+    eventually(lambda: all(receipt.overdue for receipt in Receipt.objects.all()))
+
+    assert flow.sweep() == 3
+    connection.close()
+    start()
+
+    eventually(lambda: statuses() == ["applied"] * 3, 60)
+    assert Followup.objects.count() == 3
+    assert Attempt.objects.filter(error_code="abandoned").count() == 3
