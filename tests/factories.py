@@ -15,7 +15,7 @@ from receipts.models import Receipt, Trigger
 from receipts_project.accounts.models import User
 from receipts_project.accounts.roles import AUDITORS, LEADS, OPERATORS
 from tickets.models import Member, Ticket
-from tickets.tools import FILE_FOLLOWUP, prepare_ticket
+from tickets.tools import FILE_FOLLOWUP
 
 _numbers = itertools.count(1)
 
@@ -104,7 +104,7 @@ def pending(user: User, *, ticket: str = "TCK-1008", seconds: float = 30.0, **fi
         "sealed_days": 30,
     }
     opening = ledger.Opening(user_id=user.pk, seconds=seconds, **(given | fields))
-    receipt = ledger.open_receipt(opening)
+    _context, receipt = ledger.open_receipt(opening)
     assert receipt is not None
     return receipt
 
@@ -119,13 +119,14 @@ def failed(user: User, error: ReceiptsError, **fields: Any) -> Receipt:
 def applied(user: User, *, ticket: str = "TCK-1008", **fields: Any) -> Receipt:
     """A receipt that filed a follow-up."""
     receipt = pending(user, ticket=ticket, **fields)
-    context = prepare_ticket(ticket)
+    context = ledger.context(FILE_FOLLOWUP, ticket)
     assert context is not None
     return ledger.apply(
         receipt,
-        lambda: FILE_FOLLOWUP.apply(ARGUMENTS | {"ticket_id": ticket}, context, receipt),
+        FILE_FOLLOWUP,
+        ARGUMENTS | {"ticket_id": ticket},
+        context,
         decision=DECISION,
-        replayable=False,
         lock_timeout_ms=2000,
         statement_timeout_ms=5000,
     )

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.db import connection
 
-#: The queue's tables are not Django's to flush.
-JOBS = "TRUNCATE procrastinate_jobs, procrastinate_periodic_defers, procrastinate_workers CASCADE;"
+#: The queue's tables are not Django's to flush. Row by row, because workers may live through several tests.
+JOBS = "DELETE FROM procrastinate_periodic_defers; DELETE FROM procrastinate_jobs;"
 
 
 @pytest.fixture(autouse=True, scope="session")

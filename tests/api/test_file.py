@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
+import uuid
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from receipts import flow
 from receipts.models import Receipt
 from receipts_project.accounts.models import User
 from tests.api.conftest import Api
@@ -152,12 +154,10 @@ class TestAsync:
         response = press(Prefer=prefer)
         assert (response.status_code, response["Preference-Applied"]) == (202, "respond-async")
         assert response.json()["status"] == "pending"
-        for _ in range(200):
-            row = api(alice).get(response["Location"]).json()
-            if row["status"] != "pending":
-                break
-            threading.Event().wait(0.05)
-        assert row["status"] == "applied"
+        running = flow.begin_queued(uuid.UUID(response.json()["receipt_id"]), 1)
+        assert running
+        running.future.result(20)
+        assert api(alice).get(response["Location"]).json()["status"] == "applied"
 
     def test_what_the_ledger_can_answer_is_answered(self, press: Press) -> None:
         press()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from receipts.contracts import Context, Effect, ReplayRule, Tool
+from receipts.contracts import Context, Effect, Read, ReplayRule, Statement, Tool
 from receipts.fill import Client, Filled, Limits, Provider, fill
 from receipts.fill.filling import forget_downgrades
 from tests.fill.stub import Response, Stub, playing
@@ -25,8 +26,10 @@ TOOL = Tool(
     schema_sha256=hashlib.sha256(SCHEMA.read_bytes()).hexdigest(),
     instruction="Draft one follow-up for the ticket from a colleague's notes.",
     route_field="ticket_id",
-    prepare=lambda _subject: None,
-    apply=lambda _arguments, _context, _receipt: None,  # type: ignore[arg-type, return-value]
+    subject_form=re.compile(r"TCK-\d+"),
+    # a fill never reads or changes anything
+    read=Read(sql="", build=lambda _subject, _read: CONTEXT),
+    apply=Statement(sql=""),
 )
 CONTEXT = Context(
     subject="TCK-0001",

@@ -188,7 +188,9 @@ class Web:
         }
         config = str(ROOT / "receipts_project" / "gunicorn_config.py")
         self._process = Process("web", "-m", "gunicorn", "--config", config, logs=logs, environ=environ)
+        self._worker = Process("worker", str(ROOT / "manage.py"), "worker", logs=logs, environ=environ)
         self._process.wait_until(lambda: answers(f"{self.base}/livez"))
 
     def stop(self) -> None:
+        self._worker.stop()
         self._process.stop()
