@@ -12,7 +12,10 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 
-#: Where notes wait in the session between a press whose sign-in had expired and the next look at that ticket.
+from receipts.sealing import Unsealable, sealer
+
+#: Where notes wait, sealed, between a press whose sign-in had expired and the next look at that ticket: in the login
+#: page's form, then in the session. Never in the clear: failed logins keep what was posted, and sessions are a table.
 KEPT = "kept_notes"
 
 
@@ -22,17 +25,14 @@ class SignIn(LoginView):
     template_name = "login.html"
     redirect_authenticated_user = True
 
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        return super().get_context_data(**kwargs) | {
-            "ticket_id": self.request.POST.get("ticket_id", ""),
-            "notes": self.request.POST.get("notes", ""),
-        }
-
-    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        response = super().form_valid(form)
-        if self.request.POST.get("notes"):
-            keep_notes(self.request, self.request.POST.get("ticket_id", ""), self.request.POST["notes"])
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        response = super().dispatch(request, *args, **kwargs)
+        if request.POST.get(KEPT) and request.user.is_authenticated:  # just now, or meanwhile in another tab
+            request.session[KEPT] = request.POST[KEPT]
         return response
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(**kwargs) | {"kept": self.request.POST.get(KEPT, "")}
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
         if getattr(self.request, "axes_locked_out", False):
@@ -55,24 +55,29 @@ class SignOut(LogoutView):
 @never_cache
 def sign_in_first(request: HttpRequest, ticket_id: str) -> HttpResponse:
     """Answer a press whose sign-in has expired: the login page, with the notes carried along."""
+    notes = request.POST.get("notes", "")
     context = {
         "form": AuthenticationForm(request),
         "next": reverse("ticket", args=[ticket_id]),
         "ticket_id": ticket_id,
-        "notes": request.POST.get("notes", ""),
+        "kept": seal_notes(ticket_id, notes) if notes else "",
         "expired": True,
     }
     return render(request, "login.html", context, status=401)
 
 
-def keep_notes(request: HttpRequest, ticket_id: str, notes: str) -> None:
-    request.session[KEPT] = {ticket_id: notes}
+def seal_notes(ticket_id: str, notes: str) -> str:
+    """Text that only `take_notes` can read. It names what it is, so that no other sealed thing passes for it."""
+    return sealer().seal({KEPT: {ticket_id: notes}}).decode("ascii")
 
 
 def take_notes(request: HttpRequest, ticket_id: str) -> str:
     """Notes that waited for this ticket; they are handed over once."""
-    kept: dict[str, str] = request.session.get(KEPT, {})
+    try:
+        kept = sealer().unseal(request.session.get(KEPT, "").encode()).get(KEPT, {})
+    except Unsealable:  # nothing waited, or nothing of ours
+        return ""
     if ticket_id not in kept:
         return ""
     del request.session[KEPT]
-    return kept[ticket_id]
+    return str(kept[ticket_id])

@@ -7,15 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from django.contrib.sessions.models import Session
 from django.db import connection
+from django.http import HttpResponse
 from django.test import Client
 from django.utils import timezone
 
 from receipts.errors import Overloaded, Throttled
 from receipts.models import Receipt
+from receipts.sealing import sealer
 from receipts_project.accounts.models import User
 from tests.flow.provider import Provider
-from tests.web.conftest import key_in, press, signed_in, text_of
+from tests.web.conftest import PASSWORD, key_in, press, signed_in, text_of
 from tickets.models import Followup, Message, Ticket
 
 
@@ -174,22 +177,64 @@ class TestRefusals:
         assert lead.post("/tickets/TCK-9999", {"notes": "N", "idempotency_key": "k" * 16}).status_code == 404
 
 
+def _pressed_signed_out(user: User) -> tuple[Client, dict[str, str]]:
+    """A browser on the login page that its press led to, and that page's form as it would be sent."""
+    user.set_password(PASSWORD)
+    user.save()
+    stranger = Client()
+    page = stranger.post("/tickets/TCK-1008", {"notes": "Half an hour of <notes>", "idempotency_key": "k" * 16})
+    assert page.status_code == 401
+    return stranger, {"username": user.username, **_hidden(page)}
+
+
+def _hidden(page: HttpResponse) -> dict[str, str]:
+    return dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', text_of(page)))
+
+
+def tables_that_hold(words: str) -> set[str]:
+    """The tables that have the words in any row, as text or as bytes; sessions are read as Django reads them."""
+    found = set()
+    with connection.cursor() as cursor:
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f'SELECT t::text FROM "{table}" t')  # noqa: S608 - names of our own tables
+            if any(form in row for (row,) in cursor.fetchall() for form in (words, words.encode().hex())):
+                found.add(table)
+    if any(words in str(session.get_decoded()) for session in Session.objects.all()):
+        found.add("django_session")
+    return found
+
+
 class TestExpiredSignIn:
     def test_the_notes_travel_through_the_login_page(self, lead: Client, alice: User) -> None:
-        alice.set_password("correct horse battery")
-        alice.save()
-        stranger = Client()
-        page = stranger.post("/tickets/TCK-1008", {"notes": "Half an hour of <notes>", "idempotency_key": "k" * 16})
-        assert page.status_code == 401
-        assert "Half an hour of &lt;notes&gt;" in text_of(page)
-        carried = dict(re.findall(r'name="(next|ticket_id)" value="([^"]*)"', text_of(page)))
-        answer = stranger.post(
-            "/login",
-            {"username": "alice", "password": "correct horse battery", "notes": "Half an hour of <notes>", **carried},
-        )
+        stranger, form = _pressed_signed_out(alice)
+        answer = stranger.post("/login", form | {"password": PASSWORD})
         assert answer["Location"] == "/tickets/TCK-1008"
         assert "Half an hour of &lt;notes&gt;" in text_of(stranger.get(answer["Location"]))
         assert "Half an hour" not in text_of(stranger.get(answer["Location"])), "handed over once"
+
+    def test_they_arrive_after_a_wrong_password_and_from_another_tabs_sign_in_too(self, alice: User) -> None:
+        stranger, form = _pressed_signed_out(alice)
+        page = stranger.post("/login", form | {"password": "wrong password"})
+        form["kept_notes"] = _hidden(page)["kept_notes"]
+        stranger.force_login(alice)
+        answer = stranger.post("/login", form | {"password": PASSWORD})
+        assert "Half an hour of &lt;notes&gt;" in text_of(stranger.get(answer["Location"]))
+
+    def test_no_table_holds_them_in_the_clear(self, alice: User) -> None:
+        stranger, form = _pressed_signed_out(alice)
+        stranger.post("/login", form | {"password": "wrong password"})
+        assert tables_that_hold("alice") >= {"axes_accessattempt"}
+        assert tables_that_hold("Half an hour") == set()
+        stranger.post("/login", form | {"password": PASSWORD})
+        assert "kept_notes" in stranger.session
+        assert "Half an hour" not in str(dict(stranger.session))
+        assert tables_that_hold("Half an hour") == set()
+
+    def test_a_sealed_thing_of_another_kind_is_not_opened_here(self, alice: User) -> None:
+        client = signed_in(alice)
+        kept = sealer().seal({"TCK-1008": "Somebody's input", "notes": "Somebody's input"}).decode()
+        client.post("/login", {"kept_notes": kept})
+        assert "Somebody" not in text_of(client.get("/tickets/TCK-1008"))
 
     def test_an_old_token_offers_the_same_form_again(self, alice: User) -> None:
         strict = Client(enforce_csrf_checks=True)
