@@ -5,6 +5,7 @@ A press in the browser, the API, a retry and the worker all end up here; nothing
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Iterator
@@ -21,10 +22,11 @@ from receipts.contracts import Arguments, Context, Tool, ToolRefusal, registry
 from receipts.errors import (
     ApplyFailed,
     ArgMismatch,
+    ContractGone,
     DeadlineExceeded,
     FillInvalid,
+    InputExpired,
     InternalError,
-    InvalidRequest,
     ReceiptsError,
     TicketConflict,
 )
@@ -41,9 +43,12 @@ log = logging.getLogger(__name__)
 def tool_of(receipt: Receipt) -> Tool:
     """The contract that the receipt was opened with: a retry never moves to another version.
 
-    Raises: KeyError when this version of the product no longer holds it.
+    Raises: ContractGone when this version of the product no longer holds it.
     """
-    return registry.get(receipt.tool_name, receipt.contract_version)
+    try:
+        return registry.get(receipt.tool_name, receipt.contract_version)
+    except KeyError:
+        raise ContractGone(receipt_id=str(receipt.pk)) from None
 
 
 def manifest(tool: Tool) -> dict[str, Any]:
@@ -77,17 +82,15 @@ def provider() -> fill.Provider:
 
 
 def unsealed(receipt: Receipt) -> dict[str, Any]:
-    """The private input of a receipt. Raises: InvalidRequest when it has expired, was purged or cannot be opened."""
+    """The private input of a receipt. Raises: InputExpired when it has expired, was purged or cannot be opened."""
     sealed = SealedInput.objects.filter(receipt_id=receipt.pk, expires_at__gt=timezone.now()).first()
     if sealed is None:
-        raise InvalidRequest("The notes of this receipt are no longer kept. Press anew with the notes.")
+        raise InputExpired(receipt_id=str(receipt.pk))
     try:
         return sealer().unseal(bytes(sealed.token))
     except Unsealable as error:
         log.error("sealed input of receipt %s cannot be opened", receipt.pk)
-        raise InvalidRequest(
-            "The notes of this receipt cannot be opened any more. Press anew with the notes."
-        ) from error
+        raise InputExpired(receipt_id=str(receipt.pk)) from error
 
 
 class Place:
@@ -132,7 +135,7 @@ async def _fill(
 ) -> fill.Filled | ReceiptsError:
     left = settings.FILL_BUDGET_SECONDS - (time.monotonic() - begun)
     try:
-        return await fill.fill(
+        filled = await fill.fill(
             tool,
             context,
             notes,
@@ -144,6 +147,10 @@ async def _fill(
     except Exception:  # a fault of ours must still settle the row
         log.exception("the fill of receipt %s broke", inflight.receipt_id)
         return InternalError()
+    if filled.arguments is not None and _echoes_key(filled.arguments):
+        filled.facts.gate = "text_safety"
+        return fill.Filled(arguments=None, error=FillInvalid(reason="model_output_unsafe_text"), facts=filled.facts)
+    return filled
 
 
 def settle(
@@ -233,8 +240,8 @@ def _decision(filled: fill.Filled | ReceiptsError) -> ledger.Decision:
         return ledger.Decision()
     facts = filled.facts
     usage = facts.usage or {}
-    record = facts.as_json()
-    record["proposed"] = redact(record["proposed"])
+    # everything in it came from outside: the answer's model name and id as much as its words
+    record = redact(_without_key(facts.as_json()))
     return ledger.Decision(
         record=record,
         # what passed the gates is what was proposed, redacted once
@@ -242,10 +249,32 @@ def _decision(filled: fill.Filled | ReceiptsError) -> ledger.Decision:
         model=record["model"],
         provider_host=facts.provider_host,
         finish_reason=record["finish_reason"],
-        prompt_tokens=usage.get("prompt_tokens"),
-        completion_tokens=usage.get("completion_tokens"),
+        prompt_tokens=_count(usage.get("prompt_tokens")),
+        completion_tokens=_count(usage.get("completion_tokens")),
         fill_ms=facts.fill_ms,
     )
+
+
+#: What the columns hold; a provider that counts further than that is not counting tokens.
+_COUNT_MAX = 2**31 - 1
+
+
+def _count(tokens: Any) -> int | None:
+    return tokens if isinstance(tokens, int) and 0 <= tokens <= _COUNT_MAX else None
+
+
+def _without_key(value: Any) -> Any:
+    """The same JSON without our provider's key, which an answer may echo."""
+    key = settings.COMPLETIONS_API_KEY
+    if not key or key not in json.dumps(value, ensure_ascii=False):
+        return value
+    return json.loads(
+        json.dumps(value, ensure_ascii=False).replace(json.dumps(key, ensure_ascii=False)[1:-1], "[secret]")
+    )
+
+
+def _echoes_key(arguments: Arguments) -> bool:
+    return _without_key(arguments) != arguments
 
 
 def _with_sealed(decision: ledger.Decision, private: dict[str, Any]) -> ledger.Decision:

@@ -1,13 +1,14 @@
 """Start-up checks: registry, frozen schemas, the database's constraint and the settings agree, or nothing starts.
 
 `receipts.E001` schema drifted · `E002` declared twice · `E003` schema not usable · `E004` allow-list differs from the
-constraint · `E005` provider URL · `E006` other setting · `W001` URL looks incomplete.
+constraint · `E005` provider · `E006` other setting · `W001` URL looks incomplete.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,11 +19,15 @@ from django.db import connection
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
+from receipts.attempts import provider
 from receipts.contracts import Registry, registry
 from receipts.models import Receipt
+from receipts.sealing import Sealer
 from receipts.throttle import Rate
 
 CONSTRAINT = "receipt_tool_allowed"
+#: What a request to the provider is made of; COMPLETIONS_EXTRA adds to it and never replaces it.
+OURS = {"messages", "model", "response_format", "stream", "tool_choice", "tools"}
 
 
 def contract_errors(tools: Registry) -> list[CheckMessage]:
@@ -109,39 +114,38 @@ def check_database_allow_list(databases: Any = None, **_: Any) -> list[CheckMess
 
 @register
 def check_settings(**_: Any) -> list[CheckMessage]:
-    found: list[CheckMessage] = []
-    url = settings.COMPLETIONS_URL
-    if url:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            found.append(Error("COMPLETIONS_URL is not an http(s) address.", id="receipts.E005"))
-        elif parts.username or parts.password:
-            found.append(
-                Error("COMPLETIONS_URL holds credentials.", hint="Use COMPLETIONS_API_KEY.", id="receipts.E005")
-            )
-        elif not parts.path.rstrip("/").endswith("/completions"):
-            found.append(
-                Advice(
-                    "COMPLETIONS_URL is posted to exactly as it is, and it does not end in /chat/completions.",
-                    hint="Give the full address of the endpoint.",
-                    id="receipts.W001",
-                )
-            )
-    for name, allowed in _CHOICES.items():
-        if getattr(settings, name) not in allowed:
-            found.append(Error(f"{name} must be one of {', '.join(allowed)}.", id="receipts.E006"))
-    if not isinstance(settings.COMPLETIONS_EXTRA, dict):
-        found.append(Error("COMPLETIONS_EXTRA must be a JSON object.", id="receipts.E006"))
+    return [*_provider_errors(), *_setting_errors()]
+
+
+def _provider_errors() -> Iterable[CheckMessage]:
+    """E005 in the words of whoever would have to call it; without a URL the rest is judged as if there were one."""
+    named = provider()
+    problem = (named if named.url else replace(named, url="http://unset.invalid/")).problem
+    if problem:
+        yield Error(problem, hint="See docs/providers.md.", id="receipts.E005")
+    elif named.url and not urlsplit(named.url).path.rstrip("/").endswith("/completions"):
+        yield Advice(
+            "COMPLETIONS_URL is posted to exactly as it is, and it does not end in /chat/completions.",
+            hint="Give the full address of the endpoint.",
+            id="receipts.W001",
+        )
+    ours = sorted(OURS.intersection(named.extra))
+    if ours:
+        yield Error(
+            f"COMPLETIONS_EXTRA must not hold {', '.join(ours)}: the product decides that itself.", id="receipts.E006"
+        )
+
+
+def _setting_errors() -> Iterable[CheckMessage]:
     try:
         Rate.parse(settings.THROTTLE_PRESSES)
     except ValueError as error:
-        found.append(Error(f"THROTTLE_PRESSES: {error}", id="receipts.E006"))
-    if settings.FILL_BUDGET_SECONDS >= settings.ATTEMPT_DEADLINE_SECONDS:
-        found.append(Error("FILL_BUDGET_SECONDS must be less than ATTEMPT_DEADLINE_SECONDS.", id="receipts.E006"))
-    return found
-
-
-_CHOICES = {
-    "COMPLETIONS_AUTH": ("auto", "bearer", "api-key", "none"),
-    "COMPLETIONS_MODE": ("auto", "json_schema", "tool", "json_object", "prompt"),
-}
+        yield Error(f"THROTTLE_PRESSES: {error}", id="receipts.E006")
+    if not settings.FILL_BUDGET_SECONDS < settings.ATTEMPT_DEADLINE_SECONDS:
+        yield Error("FILL_BUDGET_SECONDS must be less than ATTEMPT_DEADLINE_SECONDS.", id="receipts.E006")
+    if settings.MAX_IN_FLIGHT < 1:
+        yield Error("MAX_IN_FLIGHT must be at least 1.", id="receipts.E006")
+    try:
+        Sealer(settings.SEALED_INPUT_KEYS)
+    except ValueError as error:
+        yield Error(f"SEALED_INPUT_KEYS: {error}", id="receipts.E006")

@@ -160,6 +160,15 @@ class InternalError(ReceiptsError):
     owner, next_step = Owner.OPERATOR, "Press again; if it happens twice, give the receipt to an operator."
 
 
+class ServerFault(ReceiptsError):
+    code, http_status, default_retryable, title = "server_fault", 500, True, "Fault in this product"
+    default_detail = "Something in this product broke. If a receipt was opened, it tells what became of it."
+    owner, next_step = (
+        Owner.OPERATOR,
+        "Send the same key again: the row will tell. If it happens twice, tell an operator.",
+    )
+
+
 # ── answered from the ledger ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -173,6 +182,18 @@ class IdempotencyKeyReused(ReceiptsError):
     code, http_status, title = "idempotency_key_reused", 422, "Idempotency-Key reused"
     default_detail = "This Idempotency-Key was used for another request."
     owner, next_step = Owner.YOU, "Use a new key for a new request."
+
+
+class ContractGone(ReceiptsError):
+    code, http_status, title = "contract_gone", 409, "Contract gone"
+    default_detail = "This version of the product no longer holds the contract that the receipt was opened with."
+    owner, next_step = Owner.YOU, "Press anew with a new key, under the contract of today."
+
+
+class InputExpired(ReceiptsError):
+    code, http_status, title = "input_expired", 409, "Input expired"
+    default_detail = "The notes of this receipt are no longer kept, so it cannot run again by itself."
+    owner, next_step = Owner.YOU, "Press anew with the notes."
 
 
 class Superseded(ReceiptsError):

@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from django.conf import settings
 from django.db import connection
@@ -24,11 +24,11 @@ from receipts.attempts import place
 from receipts.contracts import Tool, registry
 from receipts.errors import (
     Abandoned,
+    ContractGone,
     DatabaseUnavailable,
     IdempotencyInFlight,
     IdempotencyKeyReused,
-    InternalError,
-    InvalidRequest,
+    InputExpired,
     NotFound,
     Overloaded,
     PermissionDenied,
@@ -158,12 +158,18 @@ def _open_or_answer(press: _Press) -> Filing:
             if filing.deduplicated:
                 return filing
             filing.receipt.user = press.user
-            inflight = taken.start(filing.receipt, context, press.notes, press.begun)
+            # of a takeover's budget the wait for the row is no part
+            begun = press.begun if receipt else time.monotonic()
+            inflight = taken.start(filing.receipt, context, press.notes, begun)
             return Filing(receipt=filing.receipt, deduplicated=False, inflight=inflight)
     except Overloaded:
-        if _known_answer(press.user.pk, press.key):
-            return _answer(press)
-        raise
+        # nothing may begin here; the ticket's turn and what the ledger knows still come first
+        if ledger.context(press.tool, press.subject) is None:
+            raise NotFound from None
+        known = _known_answer(press.user.pk, press.key)
+        if known is None:
+            raise
+        return _answered(press, known) or _in_flight(known)
 
 
 def _queue_or_answer(press: _Press) -> Filing:
@@ -204,11 +210,9 @@ def _answer(press: _Press) -> Filing:
         receipt = ledger.find(press.user.pk, press.key)
         if receipt is None:
             break
-        receipt.user = press.user
-        if not hmac.compare_digest(bytes(receipt.request_fingerprint), press.fingerprint):
-            raise IdempotencyKeyReused(receipt_id=str(receipt.pk))
-        if receipt.status == Status.APPLIED or (receipt.status == Status.FAILED and not receipt.retryable):
-            return Filing(receipt=receipt, deduplicated=True)
+        answered = _answered(press, receipt)
+        if answered is not None:
+            return answered
         reopened = _take_over(receipt, press.user, queued=press.queued)
         if reopened is not None:
             return Filing(receipt=reopened, deduplicated=False)
@@ -216,14 +220,32 @@ def _answer(press: _Press) -> Filing:
     raise IdempotencyInFlight(receipt_id=str(receipt.pk) if receipt else None, retry_after=1)
 
 
+def _answered(press: _Press, receipt: Receipt) -> Filing | None:
+    """The settled answer that the ledger holds for this press; None where it is pending or may run again.
+
+    Raises: IdempotencyKeyReused.
+    """
+    receipt.user = press.user
+    if not hmac.compare_digest(bytes(receipt.request_fingerprint), press.fingerprint):
+        raise IdempotencyKeyReused(receipt_id=str(receipt.pk))
+    if receipt.status == Status.APPLIED or (receipt.status == Status.FAILED and not receipt.retryable):
+        return Filing(receipt=receipt, deduplicated=True)
+    return None
+
+
+def _in_flight(receipt: Receipt) -> NoReturn:
+    raise IdempotencyInFlight(receipt_id=str(receipt.pk), retry_after=_seconds_left(receipt))
+
+
 def _take_over(receipt: Receipt, user: Any, *, queued: bool) -> Receipt | None:
     """Reopen a receipt that failed retryably, or whose time is over. None: another caller was first.
 
-    Raises: IdempotencyInFlight while its attempt may still end; Superseded.
+    Raises: IdempotencyInFlight while its attempt may still end; Superseded; ContractGone.
     """
+    attempts.tool_of(receipt)
     if receipt.status == Status.PENDING:
         if not ledger.overdue(receipt):
-            raise IdempotencyInFlight(receipt_id=str(receipt.pk), retry_after=_seconds_left(receipt))
+            _in_flight(receipt)
         abandoned = _abandon(receipt)
         if abandoned is None:
             return None
@@ -246,9 +268,8 @@ def retry(*, user: Any, receipt: Receipt, respond_async: bool = False) -> Filing
     The notes come from the sealed input. An applied or permanently failed receipt is answered, not run.
 
     Raises: PermissionDenied, Throttled, NotFound (the ticket is gone), IdempotencyInFlight, Superseded, Overloaded,
-        InvalidRequest when the sealed input has expired.
+        ContractGone, InputExpired.
     """
-    begun = time.monotonic()
     owner = receipt.user_id == user.pk
     if not user.has_perm("receipts.file_followup" if owner else "receipts.retry_receipt"):
         raise PermissionDenied
@@ -262,6 +283,7 @@ def retry(*, user: Any, receipt: Receipt, respond_async: bool = False) -> Filing
     if respond_async:
         return Filing(receipt=_taken_over(receipt, user, queued=True), deduplicated=False)
     with place() as taken:
+        begun = time.monotonic()
         reopened = _taken_over(receipt, user, queued=False)
         return Filing(receipt=reopened, deduplicated=False, inflight=taken.start(reopened, context, notes, begun))
 
@@ -283,7 +305,7 @@ def begin_queued(receipt_id: uuid.UUID, attempt: int) -> Inflight | None:
     Raises: Overloaded; its job comes back later.
     """
     receipt = ledger.read(receipt_id)
-    if receipt is None or not receipt.queued or receipt.attempt != attempt:
+    if receipt is None or not receipt.queued or receipt.attempt != attempt or not _held(receipt):
         return None
     with place() as taken:
         begun = time.monotonic()
@@ -300,6 +322,8 @@ def retry_unwatched(receipt_id: uuid.UUID, attempt: int) -> Inflight | None:
     receipt = ledger.read(receipt_id)
     if receipt is None or receipt.attempt != attempt or receipt.status != Status.FAILED or not receipt.retryable:
         return None
+    if not _held(receipt):
+        return None
     with place() as taken:
         begun = time.monotonic()
         try:
@@ -311,6 +335,16 @@ def retry_unwatched(receipt_id: uuid.UUID, attempt: int) -> Inflight | None:
         return None if started is None else _continue(taken, started, begun)
 
 
+def _held(receipt: Receipt) -> bool:
+    """Whether this worker holds the receipt's contract; another version of the product may."""
+    try:
+        attempts.tool_of(receipt)
+    except ContractGone:
+        log.warning("receipt %s waits for contract %s, which is not held here", receipt.pk, receipt.contract)
+        return False
+    return True
+
+
 def _continue(taken: attempts.Place, receipt: Receipt, begun: float) -> Inflight | None:
     """Run an attempt whose private input lies sealed; where it cannot run, it is settled here."""
     context = ledger.context(attempts.tool_of(receipt), receipt.subject)
@@ -319,8 +353,8 @@ def _continue(taken: attempts.Place, receipt: Receipt, begun: float) -> Inflight
         return None
     try:
         notes = attempts.unsealed(receipt)["notes"]
-    except InvalidRequest:
-        _refuse(receipt, InternalError("The sealed input of this receipt is gone.", retryable=False))
+    except InputExpired as expired:
+        _refuse(receipt, expired)
         return None
     return taken.start(receipt, context, notes, begun)
 
@@ -347,6 +381,8 @@ def wait(filing: Filing) -> Receipt:
     except Exception:  # the runner has logged it; what became of the change, only the row can say
         settled = None
     settled = settled or ledger.read(filing.receipt.pk)
+    if settled is not None and settled.attempt != filing.receipt.attempt and settled.status == Status.PENDING:
+        _in_flight(settled)  # another caller took it over, and works on it now
     if settled is None or settled.status == Status.PENDING:
         raise DatabaseUnavailable(receipt_id=str(filing.receipt.pk), retry_after=_seconds_left(filing.receipt))
     return settled
@@ -386,6 +422,6 @@ def _abandon(receipt: Receipt) -> Receipt | None:
     """None: it is not overdue, or somebody settled it first."""
     try:
         replayable = attempts.tool_of(receipt).replayable(Outcome.RETRYABLE)
-    except KeyError:  # a contract that this version no longer holds
+    except ContractGone:
         replayable = False
     return ledger.abandon(receipt, replayable=replayable, **unwatched.again(receipt, Abandoned()))

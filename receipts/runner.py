@@ -100,8 +100,8 @@ class Inflight:
             handover = offered.result(seconds)
         except TimeoutError:
             with self._lock:
-                if not offered.done():
-                    self._waiter = None  # from now on it is the pool's to settle
+                if self._waiter is offered:  # not taken yet: from now on it is the pool's to settle
+                    self._waiter = None
                     raise
             handover = offered.result()
         return self.future.result(seconds) if handover is None else handover()
@@ -249,6 +249,8 @@ class Runner:
         when this process has ended.
         """
         with self._lock:
+            if self._draining:
+                return 0
             self._draining = True
             futures = [inflight.future for inflight in self._inflight.values()]
         end = time.monotonic() + seconds
@@ -284,12 +286,11 @@ def runner() -> Runner:
 
 
 def drain(seconds: float = 35.0) -> int:
-    """For the server's exit hook: end this process's runner, if one was started. See `Runner.drain`."""
-    global _runner
-    if _runner is None or _pid != os.getpid():
-        return 0
-    ending, _runner = _runner, None
-    return ending.drain(seconds)
+    """For the server's exit hook: end this process's runner, if one was started, and take nothing new afterwards.
+
+    See `Runner.drain`.
+    """
+    return _runner.drain(seconds) if _runner is not None and _pid == os.getpid() else 0
 
 
 def running(receipt_id: uuid.UUID) -> Inflight | None:

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from procrastinate import JobContext, RetryStrategy
 from procrastinate.contrib.django import app
 
-from receipts import flow
+from receipts import flow, ledger
 from receipts.jobs import QUEUE
 from receipts.models import Receipt
 from receipts.runner import Inflight, runner
@@ -52,6 +52,13 @@ async def sweep(timestamp: int) -> None:
     settled = await runner().in_settler(flow.sweep)
     if settled:
         log.warning("%d receipts settled as abandoned", settled)
+
+
+@app.periodic(cron="17 * * * *")
+@app.task(name="receipts.purge", queueing_lock="receipts.purge", pass_context=False)
+async def purge(timestamp: int) -> None:
+    """Delete sealed inputs that nothing may need any more, once an hour."""
+    await runner().in_settler(ledger.purge_sealed_inputs)
 
 
 @app.periodic(cron="* * * * *")

@@ -9,9 +9,9 @@ import pytest
 from django.test import Client
 from knox.models import AuthToken
 
-from receipts import runner
 from receipts_project.accounts.models import User
 from receipts_project.accounts.roles import LEADS
+from tests.flow.conftest import end_runner
 from tests.factories import alice, auditor, bob, charlie, desk, operator, person
 from tests.flow.provider import Provider
 
@@ -48,5 +48,5 @@ def provider(desk: None, settings: Any) -> Iterator[Provider]:
     settings.THROTTLE_PRESSES = "none"
     yield running
     running.gate.set()
-    runner.drain(10)
+    end_runner()
     running.close()

@@ -20,10 +20,10 @@ from django.db import connection
 from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from receipts import runner
 from receipts.standin import StandIn
 from receipts_project.accounts.models import User
 from tests.browser.chromium import FLAGS, chromium_path
+from tests.flow.conftest import end_runner
 
 PASSWORD = "a demo password"
 
@@ -90,7 +90,7 @@ def desk(
     monkeypatch.setenv("DEMO_PASSWORD", PASSWORD)
     call_command("seed_demo", verbosity=0)
     yield standin
-    runner.drain(10)
+    end_runner()
 
 
 Opener = Callable[..., Page]

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.checks import run_checks
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 
 from receipts import checks
 from receipts.contracts import Effect, Registry, ReplayRule, registry
 from receipts.errors import BY_CODE, REASONS
 from receipts.lifecycle import Outcome
+from receipts_project import environment
 from tickets.tools import FILE_FOLLOWUP
 
+ROOT = Path(__file__).resolve().parents[2]
 ARTICLE_SCHEMA = {
     "type": "object",
     "required": ["ticket_id", "summary", "assignee"],
@@ -105,9 +111,19 @@ def test_database_that_allows_other_tools_stops_the_process() -> None:
         ("COMPLETIONS_URL", "ftp://models.example/v1/chat/completions", "receipts.E005"),
         ("COMPLETIONS_URL", "https://me:secret@models.example/v1/chat/completions", "receipts.E005"),
         ("COMPLETIONS_URL", "https://models.example/v1", "receipts.W001"),
-        ("COMPLETIONS_MODE", "magic", "receipts.E006"),
-        ("COMPLETIONS_AUTH", "cookie", "receipts.E006"),
-        ("COMPLETIONS_EXTRA", [1], "receipts.E006"),
+        ("COMPLETIONS_URL", "https://models.example:port/chat/completions", "receipts.E005"),
+        ("COMPLETIONS_MODE", "magic", "receipts.E005"),
+        ("COMPLETIONS_AUTH", "cookie", "receipts.E005"),
+        ("COMPLETIONS_AUTH", "bearer", "receipts.E005"),
+        ("COMPLETIONS_API_KEY", "secret\n", "receipts.E005"),
+        ("COMPLETIONS_EXTRA", {"messages": []}, "receipts.E006"),
+        ("COMPLETIONS_EXTRA", {"model": "other"}, "receipts.E006"),
+        ("COMPLETIONS_EXTRA", {"stream": False}, "receipts.E006"),
+        ("COMPLETIONS_EXTRA", {"response_format": {}}, "receipts.E006"),
+        ("COMPLETIONS_EXTRA", {"tools": []}, "receipts.E006"),
+        ("SEALED_INPUT_KEYS", ["secret"], "receipts.E006"),
+        ("SEALED_INPUT_KEYS", [], "receipts.E006"),
+        ("MAX_IN_FLIGHT", 0, "receipts.E006"),
         ("THROTTLE_PRESSES", "often", "receipts.E006"),
         ("FILL_BUDGET_SECONDS", 31.0, "receipts.E006"),
     ],
@@ -119,6 +135,58 @@ def test_setting_that_cannot_be_meant_is_named(settings: Any, name: str, value: 
 
     assert ids(messages) == {found}
     assert "secret" not in str(messages)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("COMPLETIONS_EXTRA", "{"),
+        ("COMPLETIONS_EXTRA", "[1]"),
+        ("COMPLETIONS_STREAM", "maybe"),
+        ("MAX_IN_FLIGHT", "abc"),
+        ("MAX_IN_FLIGHT", "0"),
+        ("MAX_STREAMS", "x"),
+        ("SETTLE_THREADS", "0"),
+        ("DATABASE_POOL_SIZE", "0"),
+        ("SEALED_INPUT_DAYS", "0"),
+        ("SEALED_INPUT_DAYS", "99999999"),
+        ("FILL_BUDGET_SECONDS", "nan"),
+        ("FILL_BUDGET_SECONDS", "-1"),
+        ("ATTEMPT_DEADLINE_SECONDS", "inf"),
+        ("TIME_ZONE", "Nope/X"),
+        ("TIME_ZONE", "../etc/passwd"),
+        ("LOG_LEVEL", "loud"),
+        ("SEALED_INPUT_KEYS", "secret"),
+        ("COMPLETIONS_API_KEY", "secret\nX: y"),
+    ],
+)
+def test_environment_that_cannot_be_meant_ends_a_command_with_a_sentence(name: str, value: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "manage.py", "check"],
+        cwd=ROOT,
+        env={**os.environ, name: value},
+        capture_output=True,
+        text=True,
+    )
+
+    assert ended.returncode == 1
+    assert name in ended.stderr or "The completions key" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "secret" not in ended.stderr
+
+
+def test_environment_is_read_strictly_and_empty_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("X", "")
+    assert environment.integer("X", 7) == 7
+    assert environment.seconds("X", 1.5) == 1.5
+    assert environment.flag("X", True) is True
+    assert environment.json_object("X") == {}
+    for spelling, meant in {"On": True, "1": True, "FALSE": False, "0": False}.items():
+        monkeypatch.setenv("X", spelling)
+        assert environment.flag("X", not meant) is meant
+    monkeypatch.setenv("X", "1_0")
+    with pytest.raises(ImproperlyConfigured, match=r"^X must be a whole number of at least 1, not '1_0'\.$"):
+        environment.integer("X", 7)
 
 
 def test_replay_rule_decides_what_is_replayable() -> None:

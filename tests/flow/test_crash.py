@@ -7,6 +7,7 @@ failure, after it, after a takeover, frozen past the deadline.
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -102,23 +103,30 @@ class TestKilled:
         assert Attempt.objects.get(attempt=1).error_code == "abandoned"
 
     @pytest.mark.parametrize("table", ["followups", "attempts"])
-    def test_k2_inside_commit_2_rolls_the_change_back(self, start: Any, desk: Provider, table: str) -> None:
+    def test_k2_inside_commit_2_with_its_session_lost_rolls_the_change_back(
+        self, start: Any, desk: Provider, table: str
+    ) -> None:
         web, other = start(), start()
         with held_at(table):
             press = web.post_later(KEY)
             eventually(waiting_at_the_point)
+            web.signal(signal.SIGSTOP)
+            terminate_sessions_at_the_point()
             web.kill()
             died(press)
 
-        eventually(lambda: not working_sessions())
         assert row().status == "pending"
         assert Followup.objects.count() == 0
         overdue(row())
         files_on(other, attempt=2)
 
-    def test_k3_during_commit_is_as_if_before_or_after(self, start: Any, desk: Provider) -> None:
+    @pytest.mark.parametrize(("table", "at_commit"), [("followups", False), ("attempts", False), ("followups", True)])
+    def test_k3_inside_commit_2_is_as_if_before_or_after(
+        self, start: Any, desk: Provider, table: str, at_commit: bool
+    ) -> None:
+        """The whole of commit 2 is one statement: the database may still finish it for a process that is gone."""
         web, other = start(), start()
-        with held_at("followups", at_commit=True):
+        with held_at(table, at_commit=at_commit):
             press = web.post_later(KEY)
             eventually(waiting_at_the_point)
             web.kill()
@@ -284,6 +292,25 @@ class TestManyAtOnce:
         assert codes == [201] + [409] * 19
         assert row().attempt == 2
         assert desk.calls == calls + 1
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+def test_client_that_hangs_up_changes_nothing(start: Any, desk: Provider, accept: str) -> None:
+    web = start()
+    desk.gate.clear()
+    body = b'{"notes": "Customer still blocked on SSO."}'
+    with socket.create_connection(("127.0.0.1", web.port)) as client:
+        client.sendall(
+            b"POST /api/v1/tickets/TCK-1008/followups HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            + f"Accept: {accept}\r\nAuthorization: Token {web.token}\r\nIdempotency-Key: {KEY}\r\n".encode()
+            + f"Content-Length: {len(body)}\r\n\r\n".encode()
+            + body
+        )
+        desk.wait_for_calls(1)
+    desk.gate.set()
+
+    eventually(lambda: row().status == "applied")
+    answers_on(web, desk)
 
 
 def test_sigterm_lets_the_attempt_in_flight_end(start: Any, desk: Provider) -> None:
