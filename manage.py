@@ -11,7 +11,9 @@ import os
 import sys
 from contextlib import ExitStack
 
-from receipts_project import embedded_postgres, instance
+from django.core.exceptions import ImproperlyConfigured
+
+from receipts_project import embedded_postgres, environment, instance
 from receipts_project.database_check import DatabaseUnusableError, require_database
 from receipts_project.embedded_postgres import EmbeddedPostgresError
 
@@ -57,8 +59,10 @@ def main() -> None:
         try:
             if needs_database(sys.argv[1:]):
                 provide_database(stack)
+            if sys.argv[1:2] != ["help"]:
+                environment.load_settings()
             execute_from_command_line(sys.argv)
-        except (EmbeddedPostgresError, DatabaseUnusableError) as error:
+        except (EmbeddedPostgresError, DatabaseUnusableError, ImproperlyConfigured) as error:
             sys.exit(str(error))
 
 

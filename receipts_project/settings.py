@@ -5,28 +5,33 @@ Budgets and caps carry their unit in their name. Where a number comes from is sa
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import environ
 from csp.constants import NONCE, NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
 
-from receipts_project import embedded_postgres
+from receipts_project import embedded_postgres, environment
 from receipts_project.generated_secrets import make_fernet_key, make_secret, read_or_create
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 
 VERSION = "0.1.0"
-DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / "var"))).absolute()
-DEBUG = env.bool("DEBUG", default=False)
+DATA_DIR = Path(environment.text("DATA_DIR", str(BASE_DIR / "var"))).absolute()
+DEBUG = environment.flag("DEBUG", False)
 
 
-def _secret(name: str, make: object = make_secret) -> str:
+def _secret(name: str, make: Callable[[], str] = make_secret) -> str:
     """A secret from the environment, else generated once and kept in DATA_DIR."""
-    given = env.str(name, default="")
-    return given or read_or_create(DATA_DIR, name.lower(), make)  # type: ignore[arg-type]
+    try:
+        return environment.text(name) or read_or_create(DATA_DIR, name.lower(), make)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"DATA_DIR {DATA_DIR} cannot hold the secret {name} ({error.strerror}): make it writable, or set {name}."
+        ) from None
 
 
 SECRET_KEY = _secret("SECRET_KEY")
@@ -34,11 +39,11 @@ SECRET_KEY = _secret("SECRET_KEY")
 FINGERPRINT_KEY = _secret("FINGERPRINT_KEY")
 #: Fernet keys of sealed inputs, newest first, comma-separated. Apart from SECRET_KEY, so each rotates alone.
 SEALED_INPUT_KEYS = [key for key in _secret("SEALED_INPUT_KEYS", make_fernet_key).split(",") if key]
-SEALED_INPUT_DAYS = env.int("SEALED_INPUT_DAYS", default=30)
+SEALED_INPUT_DAYS = environment.integer("SEALED_INPUT_DAYS", 30, maximum=36_500)
 
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
-BEHIND_TLS = env.bool("BEHIND_TLS", default=False)
+BEHIND_TLS = environment.flag("BEHIND_TLS", False)
 if BEHIND_TLS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_HSTS_SECONDS = 31_536_000
@@ -110,7 +115,7 @@ TEMPLATES = [
 
 DATABASE_URL = embedded_postgres.database_url(env.ENVIRON, DATA_DIR)
 #: Connections of one process. The hot path holds one only while a statement runs, so a few carry hundreds of presses.
-DATABASE_POOL_SIZE = env.int("DATABASE_POOL_SIZE", default=12)
+DATABASE_POOL_SIZE = environment.integer("DATABASE_POOL_SIZE", 12)
 DATABASES = {"default": env.db_url_config(DATABASE_URL)}
 DATABASES["default"]["ENGINE"] = "receipts_project.postgresql"
 DATABASES["default"].update(
@@ -153,37 +158,37 @@ REST_KNOX = {"TOKEN_TTL": timedelta(days=90), "AUTO_REFRESH": False}
 
 # ── the flow's budgets (seconds unless the name says otherwise) ──────────────────────────────────────────────────
 
-FILL_BUDGET_SECONDS = env.float("FILL_BUDGET_SECONDS", default=20.0)
-ATTEMPT_DEADLINE_SECONDS = env.float("ATTEMPT_DEADLINE_SECONDS", default=30.0)
-START_BY_SECONDS = env.float("START_BY_SECONDS", default=3600.0)
-APPLY_LOCK_TIMEOUT_MS = env.int("APPLY_LOCK_TIMEOUT_MS", default=2000)
-APPLY_STATEMENT_TIMEOUT_MS = env.int("APPLY_STATEMENT_TIMEOUT_MS", default=5000)
+FILL_BUDGET_SECONDS = environment.seconds("FILL_BUDGET_SECONDS", 20.0)
+ATTEMPT_DEADLINE_SECONDS = environment.seconds("ATTEMPT_DEADLINE_SECONDS", 30.0)
+START_BY_SECONDS = environment.seconds("START_BY_SECONDS", 3600.0)
+APPLY_LOCK_TIMEOUT_MS = environment.integer("APPLY_LOCK_TIMEOUT_MS", 2000)
+APPLY_STATEMENT_TIMEOUT_MS = environment.integer("APPLY_STATEMENT_TIMEOUT_MS", 5000)
 #: Runs that nobody watches are continued by the system: so many attempts, so far apart, within so long.
-RETRY_ATTEMPTS = env.int("RETRY_ATTEMPTS", default=5)
-RETRY_FIRST_SECONDS = env.float("RETRY_FIRST_SECONDS", default=5.0)
-RETRY_MAX_SECONDS = env.float("RETRY_MAX_SECONDS", default=300.0)
-RETRY_WITHIN_SECONDS = env.float("RETRY_WITHIN_SECONDS", default=3600.0)
+RETRY_ATTEMPTS = environment.integer("RETRY_ATTEMPTS", 5)
+RETRY_FIRST_SECONDS = environment.seconds("RETRY_FIRST_SECONDS", 5.0)
+RETRY_MAX_SECONDS = environment.seconds("RETRY_MAX_SECONDS", 300.0)
+RETRY_WITHIN_SECONDS = environment.seconds("RETRY_WITHIN_SECONDS", 3600.0)
 #: Attempts in flight in one process; the next press is told 503 `overloaded` before any receipt.
-MAX_IN_FLIGHT = env.int("MAX_IN_FLIGHT", default=512)
+MAX_IN_FLIGHT = environment.integer("MAX_IN_FLIGHT", 512)
 #: Event streams open in one process beside those.
-MAX_STREAMS = env.int("MAX_STREAMS", default=64)
+MAX_STREAMS = environment.integer("MAX_STREAMS", 64)
 #: Threads that settle attempts. Each holds a connection only for commit 2.
-SETTLE_THREADS = env.int("SETTLE_THREADS", default=8)
-NARRATION_PING_SECONDS = env.float("NARRATION_PING_SECONDS", default=10.0)
+SETTLE_THREADS = environment.integer("SETTLE_THREADS", 8)
+NARRATION_PING_SECONDS = environment.seconds("NARRATION_PING_SECONDS", 10.0)
 #: Presses that start a fill, per user: "60/min", "5/s", "1000/hour", or "none".
-THROTTLE_PRESSES = env.str("THROTTLE_PRESSES", default="60/min")
+THROTTLE_PRESSES = environment.text("THROTTLE_PRESSES", "60/min")
 
 # ── the model provider ───────────────────────────────────────────────────────────────────────────────────────────
 
-COMPLETIONS_URL = env.str("COMPLETIONS_URL", default="")
-COMPLETIONS_API_KEY = env.str("COMPLETIONS_API_KEY", default="")
-COMPLETIONS_AUTH = env.str("COMPLETIONS_AUTH", default="auto")
-COMPLETIONS_MODEL = env.str("COMPLETIONS_MODEL", default="gpt-4o-mini")
-COMPLETIONS_MODE = env.str("COMPLETIONS_MODE", default="auto")
-COMPLETIONS_STREAM = env.bool("COMPLETIONS_STREAM", default=True)
-COMPLETIONS_EXTRA = json.loads(env.str("COMPLETIONS_EXTRA", default="{}"))
+COMPLETIONS_URL = environment.text("COMPLETIONS_URL")
+COMPLETIONS_API_KEY = environment.text("COMPLETIONS_API_KEY")
+COMPLETIONS_AUTH = environment.text("COMPLETIONS_AUTH", "auto")
+COMPLETIONS_MODEL = environment.text("COMPLETIONS_MODEL", "gpt-4o-mini")
+COMPLETIONS_MODE = environment.text("COMPLETIONS_MODE", "auto")
+COMPLETIONS_STREAM = environment.flag("COMPLETIONS_STREAM", True)
+COMPLETIONS_EXTRA = environment.json_object("COMPLETIONS_EXTRA")
 #: Set by the launcher when COMPLETIONS_URL is its own stand-in: every page then says so.
-STANDIN_PROVIDER = env.bool("STANDIN_PROVIDER", default=False)
+STANDIN_PROVIDER = environment.flag("STANDIN_PROVIDER", False)
 
 # ── the wire ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -245,7 +250,7 @@ LANGUAGES = [("en", "English")]
 LOCALE_PATHS = [BASE_DIR / "locale"]
 USE_I18N = True
 USE_TZ = True
-TIME_ZONE = env.str("TIME_ZONE", default="UTC")
+TIME_ZONE = environment.time_zone("TIME_ZONE", "UTC")
 
 STATIC_URL = "/static/"
 STATIC_ROOT = DATA_DIR / "static"
@@ -259,7 +264,10 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": "receipts.logs.LineFormatter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", default="INFO")},
+    "root": {
+        "handlers": ["stderr"],
+        "level": environment.choice("LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")),
+    },
     "loggers": {
         "django": {"level": "WARNING"},
         "django.request": {"level": "ERROR"},
