@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.checks import run_checks
+from django.core.checks import Tags, run_checks
 from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
 from django.db import connection
 
 from receipts import checks
@@ -95,14 +96,36 @@ def test_tool_outside_the_allow_list_stops_the_process(monkeypatch: pytest.Monke
         del registry._tools["delete_ticket", 1]
 
 
-@pytest.mark.django_db
-def test_database_that_allows_other_tools_stops_the_process() -> None:
-    assert checks.check_database_allow_list(databases=["default"]) == []
+@pytest.fixture
+def other_tools(db: None) -> None:
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE tool_receipts DROP CONSTRAINT receipt_tool_allowed")
         cursor.execute("ALTER TABLE tool_receipts ADD CONSTRAINT receipt_tool_allowed CHECK (tool_name IN ('x', 'y'))")
 
-    assert ids(checks.check_database_allow_list(databases=["default"])) == {"receipts.E004"}
+
+@pytest.mark.django_db
+def test_sound_product_may_serve() -> None:
+    checks.require_sound()
+
+
+def test_database_that_allows_other_tools_stops_server_and_worker(other_tools: None) -> None:
+    with pytest.raises(SystemExit, match=r"^The registry holds \['file_followup'\], the database allows \['x', 'y'\]"):
+        checks.require_sound()
+    with pytest.raises(SystemExit):
+        call_command("worker")
+
+
+def test_database_that_allows_other_tools_can_still_be_migrated(other_tools: None) -> None:
+    # what `migrate` runs before the first migration, one that widens the list among them
+    assert ids(run_checks(tags=[Tags.database], databases=["default"])) == set()
+    call_command("migrate", verbosity=0)
+
+
+@pytest.mark.django_db
+def test_setting_that_cannot_be_meant_stops_server_and_worker(settings: Any) -> None:
+    settings.THROTTLE_PRESSES = "often"
+    with pytest.raises(SystemExit, match=r"^THROTTLE_PRESSES: 'often' is not a rate"):
+        checks.require_sound()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import connection
 from procrastinate.contrib.django import app
 
-from receipts import runner
+from receipts import checks, runner
 
 #: As the web process: an attempt ends within 30 s; settling it takes moments.
 DRAIN_SECONDS = 35.0
@@ -33,6 +33,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        checks.require_sound()
         name = f"{socket.gethostname()}:{os.getpid()}"
         self.stdout.write(f"worker {name}, up to {options['concurrency']} attempts at once; Ctrl-C ends it")
         connection.close()
