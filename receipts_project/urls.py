@@ -21,6 +21,7 @@ api: list[URLPattern | URLResolver] = [
 urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include(api)),
     re_path(r"^api(?:/|$)", failures.no_such_address),
+    re_path(r"^admin/r/(.*)$", failures.no_such_page),  # "view on site": nothing here is on another site
     path("admin/", admin.site.urls),
     path("livez", livez, name="livez"),
     path("readyz", readyz, name="readyz"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.contrib.auth.forms import AuthenticationForm, UsernameField
 
 from tickets.board import NOBODY
 from tickets.models import Member, Ticket
@@ -35,3 +36,12 @@ class BoardFilter(forms.Form):
         """Field → value, the empty text for none."""
         self.is_valid()
         return {name: self.cleaned_data.get(name, "") for name in self.fields}
+
+
+class SignInForm(AuthenticationForm):
+    """Django's, but a name that nobody can have is refused before it is tried: what counts failures cannot store it.
+
+    Django sets the length on the field after the field has made its validators, so only the HTML would know it.
+    """
+
+    username = UsernameField(max_length=150)

@@ -7,12 +7,13 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 
 from receipts.sealing import Unsealable, sealer
+from tickets.forms import SignInForm
 
 #: Where notes wait, sealed, between a press whose sign-in had expired and the next look at that ticket: in the login
 #: page's form, then in the session. Never in the clear: failed logins keep what was posted, and sessions are a table.
@@ -23,9 +24,10 @@ class SignIn(LoginView):
     """The login page. A press that met an expired session lands here with its notes, and they go on from here."""
 
     template_name = "login.html"
+    authentication_form = SignInForm
     redirect_authenticated_user = True
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         response = super().dispatch(request, *args, **kwargs)
         if request.POST.get(KEPT) and request.user.is_authenticated:  # just now, or meanwhile in another tab
             request.session[KEPT] = request.POST[KEPT]
@@ -57,7 +59,7 @@ def sign_in_first(request: HttpRequest, ticket_id: str) -> HttpResponse:
     """Answer a press whose sign-in has expired: the login page, with the notes carried along."""
     notes = request.POST.get("notes", "")
     context = {
-        "form": AuthenticationForm(request),
+        "form": SignInForm(request),
         "next": reverse("ticket", args=[ticket_id]),
         "ticket_id": ticket_id,
         "kept": seal_notes(ticket_id, notes) if notes else "",

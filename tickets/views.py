@@ -11,7 +11,6 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.db import DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -121,7 +120,10 @@ def show_ticket(request: HttpRequest, ticket_id: str) -> HttpResponse:
 
 
 def press(request: HttpRequest, ticket_id: str) -> HttpResponse:
-    """File through the form: wait for the row, then go to its page. A refusal gives the form back with the notes."""
+    """File through the form: wait for the row, then go to its page. A refusal gives the form back with the notes.
+
+    A ledger out of reach ends in `failures.unreachable`, which gives them back too.
+    """
     if not request.user.is_authenticated:
         return sign_in_first(request, ticket_id)
     notes, key = request.POST.get("notes", ""), request.POST.get("idempotency_key")
@@ -137,10 +139,6 @@ def press(request: HttpRequest, ticket_id: str) -> HttpResponse:
     except errors.ReceiptsError as refusal:
         key = new_key() if isinstance(refusal, KEY_IS_SPENT) else key
         return _ticket_page(request, ticket_id, notes=notes, key=key, refusal=refusal)
-    except DatabaseError:
-        log.exception("a press could not reach the ledger")
-        context = {"error": errors.DatabaseUnavailable(), "notes": notes, "key": key, "ticket_id": ticket_id}
-        return render(request, "unreachable.html", context, status=errors.DatabaseUnavailable.http_status)
     return _to_receipt(request, filing)
 
 

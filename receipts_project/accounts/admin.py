@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
+from django.contrib.admin.forms import AdminAuthenticationForm
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.db import transaction
 from django.http import HttpRequest
@@ -12,11 +13,19 @@ from django.http import HttpRequest
 from receipts import ledger
 from receipts.models import Verb
 from receipts_project.accounts.models import User
+from tickets.forms import SignInForm
 
 if TYPE_CHECKING:  # generic for the type checker only
     _UserAdmin = DjangoUserAdmin[User]
 else:
     _UserAdmin = DjangoUserAdmin
+
+
+class ConsoleSignInForm(SignInForm, AdminAuthenticationForm):
+    """The console's own door: for staff."""
+
+
+admin.site.login_form = ConsoleSignInForm
 
 
 @admin.register(User)

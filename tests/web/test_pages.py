@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.template.loader import render_to_string
-from django.test import Client, override_settings
+from django.test import Client
 
 from receipts_project.accounts.models import User
-from tests.web.conftest import press, signed_in, text_of
+from tests.web.conftest import key_in, press, signed_in, text_of
 
 ADDRESSES = ["/", "/tickets/TCK-1008", "/receipts", "/receipts/nothing", "/login"]
 
@@ -61,17 +64,77 @@ def test_the_page_for_faults_leans_on_nothing() -> None:
     assert "pressing the same form again files nothing twice" in html
 
 
-@override_settings(DEBUG=False)
-def test_a_ledger_out_of_reach_keeps_the_notes(lead: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    from django.db import OperationalError
+class TestLedgerOutOfReach:
+    @pytest.fixture
+    def staff(self, auditor: User) -> Client:
+        auditor.is_staff = True
+        auditor.save()
+        return signed_in(auditor)
 
-    from receipts import flow
+    @pytest.mark.parametrize("address", ["/", "/receipts", "/tickets/TCK-1008", "/admin/", "/admin/receipts/receipt/"])
+    def test_a_page_says_so_and_when_to_ask_again(self, staff: Client, address: str) -> None:
+        with ledger_out_of_reach():
+            page = unbroken(staff).get(address)
+        assert (page.status_code, page["Retry-After"]) == (503, "1")
+        assert "Ledger unreachable" in text_of(page)
+        assert staff.get(address).status_code == 200
 
-    def unreachable(**_: Any) -> None:
-        raise OperationalError("gone")
+    def test_the_press_gives_notes_and_key_back(self, lead: Client) -> None:
+        key = key_in(lead.get("/tickets/TCK-1008"))
+        with ledger_out_of_reach():
+            page = press(unbroken(lead), "Notes <to> keep", idempotency_key=key)
+        assert (page.status_code, page["Retry-After"]) == (503, "1")
+        assert "Not confirmed yet" in text_of(page)
+        assert "Notes &lt;to&gt; keep" in text_of(page)
+        assert key_in(page) == key
+        assert press(lead, "Notes <to> keep", idempotency_key=key).status_code == 303
 
-    monkeypatch.setattr(flow, "file", unreachable)  # the session's own query must still work
-    page = press(lead, "Notes to keep")
-    assert page.status_code == 503
-    assert "Notes to keep" in text_of(page)
-    assert "Not confirmed yet" in text_of(page)
+    def test_signing_in_and_pressing_again_say_so_too(self, lead: Client) -> None:
+        receipt = press(lead)["Location"]
+        with ledger_out_of_reach():
+            for client, address in ((Client(), "/login"), (lead, f"{receipt}/retry")):
+                page = unbroken(client).post(address, {"username": "alice", "password": "wrong password"})
+                assert (page.status_code, page["Retry-After"]) == (503, "1"), address
+
+
+@pytest.mark.parametrize("address", ["/login", "/admin/login/"])
+@pytest.mark.parametrize("username", ["u" * 5000, "u" * 256, "a\0b"])
+def test_a_name_that_nobody_can_have_is_refused_as_any_other(db: None, address: str, username: str) -> None:
+    assert Client().post(address, {"username": username, "password": "wrong password"}).status_code == 200
+
+
+@pytest.mark.parametrize("address", ["receipts/receipt/?status=%00", "tickets/ticket/?status__exact=%00"])
+def test_what_no_column_can_hold_is_not_understood(db: None, address: str) -> None:
+    root = User.objects.create_superuser("root", password=None)
+    page = unbroken(signed_in(root)).get(f"/admin/{address}")
+    assert page.status_code == 400
+    assert "Not understood" in text_of(page)
+
+
+@pytest.mark.parametrize("rest", ["1/1/", "1/x%00/", ""])
+def test_the_consoles_view_on_site_is_no_address(db: None, rest: str) -> None:
+    root = User.objects.create_superuser("root", password=None)
+    assert unbroken(signed_in(root)).get(f"/admin/r/{rest}").status_code == 404
+
+
+def unbroken(client: Client) -> Client:
+    """Answers as a server does, where the test client would raise what a view raised."""
+    client.raise_request_exception = False
+    return client
+
+
+@contextmanager
+def ledger_out_of_reach() -> Iterator[None]:
+    """Nobody listens on the port where the database is said to be."""
+    port = connection.settings_dict["PORT"]
+    connection.close()
+    connection.close_pool()
+    connection.settings_dict["PORT"] = "1"
+    connection.settings_dict["OPTIONS"]["pool"] |= {"timeout": 0.2}
+    try:
+        yield
+    finally:
+        connection.close()
+        connection.close_pool()
+        connection.settings_dict["PORT"] = port
+        connection.settings_dict["OPTIONS"]["pool"] |= {"timeout": 2.0}
