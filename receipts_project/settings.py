@@ -129,8 +129,9 @@ DATABASES["default"]["OPTIONS"] |= {
     "application_name": "receipts",
     # Django forbids preparing unless asked; only the hot statements use it (receipts/statements.py)
     "prepare_threshold": 5,
-    # waiting for a pooled connection: 2 s at most (the library waits 30)
-    "pool": {"min_size": 1, "max_size": DATABASE_POOL_SIZE, "timeout": 2.0},
+    # waiting for a pooled connection: 2 s at most (the library waits 30), and no more after an outage (it backs off
+    # for up to 5 minutes)
+    "pool": {"min_size": 1, "max_size": DATABASE_POOL_SIZE, "timeout": 2.0, "reconnect_timeout": 2.0},
 }
 
 # ── people ───────────────────────────────────────────────────────────────────────────────────────────────────────
