@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import django_filters
 from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
+from django.utils.dateparse import parse_datetime
 
 from receipts.contracts import registry
 from receipts.errors import BY_CODE, REASONS
@@ -27,6 +30,26 @@ OUTCOMES = {
 }
 
 
+class InstantField(django_filters.fields.IsoDateTimeField):  # type: ignore[misc]
+    """ISO 8601; without an offset it is UTC, as every time that the API gives."""
+
+    def to_python(self, value: Any) -> dt.datetime | None:
+        """Raises: ValidationError, also for an offset that leads out of the years 1-9999."""
+        if value in self.empty_values:
+            return None
+        try:
+            moment = parse_datetime(str(value).strip())
+            if moment is not None:
+                return moment.replace(tzinfo=moment.tzinfo or dt.UTC).astimezone(dt.UTC)
+        except (ValueError, OverflowError):
+            pass
+        raise ValidationError(self.error_messages["invalid"], code="invalid")
+
+
+class InstantFilter(django_filters.IsoDateTimeFilter):  # type: ignore[misc]
+    field_class = InstantField
+
+
 def named(choices: Any) -> list[tuple[str, str]]:
     return [(str(choice), str(choice)) for choice in choices]
 
@@ -36,7 +59,10 @@ def tool_choices() -> list[tuple[str, str]]:
 
 
 class ReceiptFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Query parameters of `/receipts`. Times are ISO 8601; `created_after` includes its instant, `_before` does not."""
+    """Query parameters of `/receipts`.
+
+    Times are ISO 8601, UTC where they name no offset; `created_after` includes its instant, `created_before` does not.
+    """
 
     status = django_filters.ChoiceFilter(choices=named(Status))
     outcome = django_filters.ChoiceFilter(choices=named(Outcome), method="by_outcome")
@@ -46,8 +72,12 @@ class ReceiptFilter(django_filters.FilterSet):  # type: ignore[misc]
     contract = django_filters.CharFilter(method="by_contract", validators=[_CONTRACT])
     ticket_id = django_filters.CharFilter(field_name="subject", max_length=64)
     user = django_filters.CharFilter(method="by_user", max_length=150)
-    created_after = django_filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="gte")
-    created_before = django_filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="lt")
+    created_after = InstantFilter(
+        field_name="created_at", lookup_expr="gte", help_text="ISO 8601; UTC where it names no offset"
+    )
+    created_before = InstantFilter(
+        field_name="created_at", lookup_expr="lt", help_text="ISO 8601; UTC where it names no offset"
+    )
     overdue = django_filters.ChoiceFilter(choices=named(("true", "false")), method="by_overdue")
     input_hash = django_filters.CharFilter(validators=[_INPUT_HASH])
     run = django_filters.UUIDFilter(field_name="run_id")

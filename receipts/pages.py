@@ -21,11 +21,14 @@ MAX_PAGE_SIZE = 200
 
 
 def read_moment(text: str) -> dt.datetime:
-    """Raises: ValueError for anything but an instant with its offset."""
+    """In UTC. Raises: ValueError for anything but an instant with its offset, OverflowError outside the years 1-9999.
+
+    The offset alone can lead out of them (`9999-12-31T23:59:59-23:00`), and the database holds UTC.
+    """
     moment = dt.datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(text)
-    return moment
+    return moment.astimezone(dt.UTC)
 
 
 class Keyset(BasePagination):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import uuid
 from typing import Any
@@ -16,6 +17,11 @@ from tests import factories
 from tests.api.conftest import Api
 
 RECEIPTS = "/api/v1/receipts"
+
+
+def cursor(moment: str) -> str:
+    """As a client might forge one."""
+    return base64.urlsafe_b64encode(json.dumps(["after", moment, str(uuid.UUID(int=0))]).encode()).decode()
 
 
 def ids(response: Any) -> list[str]:
@@ -173,6 +179,9 @@ class TestFilters:
             ("overdue", "maybe"),
             ("created_after", "yesterday"),
             ("created_before", "2026-13-45T99:00:00Z"),
+            ("created_after", "9999-12-31T23:59:59-23:00"),
+            ("created_after", "0001-01-01T00:00:00+23:00"),
+            ("created_before", "0001-01-01T00:00:00+00:01"),
             ("input_hash", "XYZ"),
             ("run", "123"),
             ("idempotency_key", "a b"),
@@ -187,6 +196,8 @@ class TestFilters:
             ("cursor", "ÿ"),
             ("cursor", "W10"),
             ("cursor", "bnVsbA"),
+            ("cursor", cursor("9999-12-31T23:59:59-23:00")),
+            ("cursor", cursor("0001-01-01T00:00:00+23:00")),
             ("cursor", "W1tbW1tbW1tbW1tbW1tbW1tbW1tbW1tb"),
             ("stauts", "applied"),
             ("run", ""),
@@ -199,6 +210,18 @@ class TestFilters:
         assert response.status_code == 400, response.content
         assert response.json()["code"] == "invalid_request"
         assert list(response.json()["fields"]) == [name]
+
+    def test_an_instant_without_offset_is_utc(self, api: Api, alice: User, settings: Any) -> None:
+        settings.TIME_ZONE = "Asia/Tokyo"
+        receipt = factories.applied(alice)
+        border = receipt.created_at.replace(tzinfo=None).isoformat()
+        assert ids(api(alice).get(RECEIPTS, {"created_after": border})) == [str(receipt.pk)]
+        assert ids(api(alice).get(RECEIPTS, {"created_before": border})) == []
+
+    @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z", "0001-01-01T00:00:00"])
+    def test_the_ends_of_time_are_instants(self, api: Api, lead: User, moment: str) -> None:
+        assert ids(api(lead).get(RECEIPTS, {"created_after": moment})) == []
+        assert ids(api(lead).get(RECEIPTS, {"cursor": cursor(moment.rstrip("Z") + "+00:00")})) == []
 
 
 class TestPages:
@@ -294,7 +317,16 @@ class TestAddresses:
 
     @pytest.mark.parametrize(
         "accept",
-        ["*/*", "application/*", "application/json;q=0.1", "application/problem+json", "text/html, */*;q=0.1", ""],
+        [
+            "*/*",
+            "application/*",
+            "application/json;q=0.1",
+            "application/json; charset=utf-8",
+            "application/json;charset=UTF-8;q=0.5, text/csv",
+            "application/problem+json",
+            "text/html, */*;q=0.1",
+            "",
+        ],
     )
     def test_every_wish_that_json_can_meet_gets_json(self, api: Api, alice: User, accept: str) -> None:
         response = api(alice).get(f"{RECEIPTS}/{factories.applied(alice).pk}/events", headers={"accept": accept})
