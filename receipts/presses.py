@@ -12,6 +12,7 @@ from typing import Any
 from django.conf import settings
 
 from receipts.errors import InvalidRequest, TicketMismatch
+from receipts.fill.text import sanitise
 
 #: Characters (code points) of notes; longer ones are a document, not a note.
 NOTES_MAX = 8_000
@@ -54,14 +55,14 @@ def _notes(value: Any) -> str:
     if not isinstance(value, str):
         raise _about_notes("must be a text")
     notes = value.replace("\r\n", "\n").replace("\r", "\n")
-    if not notes.strip():
-        raise _about_notes("are blank")
     if len(notes) > NOTES_MAX:
         raise _about_notes(f"have {len(notes):,} characters; at most {NOTES_MAX:,} fit")
     if "\x00" in notes:
         raise _about_notes("hold a NUL character")
     if any("\ud800" <= c <= "\udfff" for c in notes):
         raise _about_notes("hold half of a surrogate pair")
+    if not sanitise(notes).strip():  # what the model would be shown of them
+        raise _about_notes("are blank")
     return notes
 
 

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 
 from receipts.errors import BY_CODE, REASONS, NotFound, ReceiptsError
 from receipts.problems import TYPE_BASE, problem
+from receipts.wire import preferred
 
 
 def describe_code(error: type[ReceiptsError]) -> dict[str, Any]:
@@ -57,6 +58,6 @@ def show_problem(request: HttpRequest, code: str) -> HttpResponse:
 
 
 def _page_or_json(request: HttpRequest, table: dict[str, Any]) -> HttpResponse:
-    if request.get_preferred_type(["application/json", "text/html"]) == "text/html":
+    if preferred(request, ["application/json", "text/html"]) == "text/html":
         return render(request, "receipts/problems.html", table)
     return JsonResponse(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -19,10 +20,14 @@ from rest_framework.viewsets import GenericViewSet
 
 from receipts import errors
 from receipts.pages import Keyset
-from receipts.parsers import StrictJSONParser
+from receipts.parsers import StrictJSONParser, body_error
 from receipts.serializers import ProblemSerializer
 
 JSON, PROBLEM_JSON, EVENT_STREAM = "application/json", "application/problem+json", "text/event-stream"
+
+
+#: A quoted string of a header's value; one that never closes reaches to the end.
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*("|\\?$)')
 
 
 class EventStreamRenderer(BaseRenderer):
@@ -57,20 +62,38 @@ class Negotiation(BaseContentNegotiation):
 def preferred(request: HttpRequest, media_types: list[str]) -> str | None:
     """The offered type that the Accept header likes best; the first of them when it has no preference."""
     accept = request.META.get("HTTP_ACCEPT")
-    if accept in (None, "", "*/*", JSON):  # the press of a program, without the work of parsing
+    if not accept or accept in ("*/*", JSON):  # the press of a program, without the work of parsing
         return media_types[0] if accept != JSON or JSON in media_types else None
-    return request.get_preferred_type(media_types)
+    plain = HttpRequest()
+    plain.META["HTTP_ACCEPT"] = ",".join(_without_parameters(wish) for wish in accept.split(","))
+    return plain.get_preferred_type(media_types)
+
+
+def _without_parameters(wish: str) -> str:
+    """`application/json; charset=utf-8; q=0.5` → `application/json;q=0.5`: Django would match the charset, too."""
+    media_type, *parameters = wish.split(";")
+    return ";".join([media_type, *(p for p in parameters if p.strip().lower().startswith("q="))])
 
 
 def prefers_async(request: HttpRequest) -> bool:
     """Whether the Prefer header (RFC 7240) asks for `respond-async`."""
-    wishes = request.META.get("HTTP_PREFER", "").split(",")
+    wishes = _QUOTED.sub("", request.META.get("HTTP_PREFER", "")).split(",")
     return any(wish.partition(";")[0].strip().lower() == "respond-async" for wish in wishes)
 
 
 def answer(data: Any, status: int = 200, headers: dict[str, str] | None = None) -> HttpResponse:
     """A JSON answer. Plain rather than DRF's Response: rendering is one call on the path of every press."""
     return HttpResponse(json.dumps(data), content_type=JSON, status=status, headers=headers)
+
+
+def body_of(request: Request) -> Any:
+    """The parsed body. Raises: InvalidRequest, UnsupportedMediaType.
+
+    WSGI has no word for a body without its length, so one that comes in chunks would be read as an empty one.
+    """
+    if "chunked" in request.META.get("HTTP_TRANSFER_ENCODING", "").lower() and not request.META.get("CONTENT_LENGTH"):
+        raise body_error("came in chunks, without its length: send it with a Content-Length header")
+    return request.data
 
 
 def parse_uuid(text: str) -> uuid.UUID:

@@ -19,7 +19,7 @@ from receipts.errors import NotFound, PermissionDenied, ReceiptsError
 from receipts.keys import parse_key
 from receipts.pages import Keyset, read_moment
 from receipts.parsers import body_error
-from receipts.wire import EVENT_STREAM, EventStreamRenderer, Wire, answer, prefers_async, problems
+from receipts.wire import EVENT_STREAM, EventStreamRenderer, Wire, answer, body_of, prefers_async, problems
 from tickets import actions
 from tickets.filters import TicketFilter
 from tickets.models import Followup, Ticket
@@ -110,7 +110,7 @@ class TicketViews(Wire):
     def create(self, request: Request) -> HttpResponse:
         """Open a ticket; it gets the next number."""
         _must_be_lead(request)
-        ticket = actions.open_ticket(**_valid(NewTicketSerializer(data=request.data)))
+        ticket = actions.open_ticket(**_valid(NewTicketSerializer(data=body_of(request))))
         return answer(_with_conversation(ticket), 201, {"Location": f"/api/v1/tickets/{ticket.id}"})
 
     @extend_schema(parameters=[TICKET_ID], responses={200: TicketWithConversationSerializer, **problems(404)})
@@ -127,7 +127,7 @@ class TicketViews(Wire):
         """Change status, priority, assignee or subject."""
         _must_be_lead(request)
         key = _find(ticket_id).pk
-        changes = _valid(TicketChangeSerializer(data=request.data))
+        changes = _valid(TicketChangeSerializer(data=body_of(request)))
         return answer(_with_conversation(actions.change_ticket(ticket_id=key, changes=changes)))
 
 
@@ -211,7 +211,7 @@ class FollowupViews(Wire):
 
 def _body(request: Request) -> dict[str, Any]:
     """Raises: InvalidRequest, UnsupportedMediaType."""
-    data = request.data
+    data = body_of(request)
     if not isinstance(data, dict) or hasattr(data, "getlist"):  # DRF's empty form stands for "no body"
         raise body_error("is missing")
     return data

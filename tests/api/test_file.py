@@ -159,6 +159,12 @@ class TestAsync:
         running.future.result(20)
         assert api(alice).get(response["Location"]).json()["status"] == "applied"
 
+    @pytest.mark.parametrize(
+        "prefer", ['foo="a, respond-async, b"', 'foo="a\\", respond-async', "respond-async-not, wait=1"]
+    )
+    def test_other_wishes_are_not_this_one(self, press: Press, prefer: str) -> None:
+        assert press(Prefer=prefer).status_code == 201
+
     def test_what_the_ledger_can_answer_is_answered(self, press: Press) -> None:
         press()
         response = press(Prefer="respond-async")
@@ -207,6 +213,7 @@ class TestRefusals:
             ({}, "notes"),
             ({"notes": ""}, "notes"),
             ({"notes": " \n"}, "notes"),
+            ({"notes": "\u200b\u2060 \ufeff\u00ad\u2800"}, "notes"),
             ({"notes": 7}, "notes"),
             ({"notes": "x" * 8001}, "notes"),
             ({"notes": "a", "priority": "high"}, "priority"),
@@ -216,6 +223,11 @@ class TestRefusals:
     def test_body(self, press: Press, body: Any, field: str) -> None:
         problem = self.refused(press(body), 400, "invalid_request")
         assert field in problem["fields"] or (body == b"" and "body" in problem["fields"])
+
+    def test_a_body_in_chunks_without_its_length_is_told_so(self, press: Press) -> None:
+        # as the server hands it over: no CONTENT_LENGTH, so Django would read nothing
+        problem = self.refused(press(b"", Transfer_Encoding="chunked"), 400, "invalid_request")
+        assert problem["fields"] == {"body": "came in chunks, without its length: send it with a Content-Length header"}
 
     def test_another_ticket_in_the_body(self, press: Press) -> None:
         problem = self.refused(press(NOTES | {"ticket_id": "TCK-1009"}), 422, "ticket_mismatch")
