@@ -274,7 +274,7 @@ def _without_key(value: Any) -> Any:
 
 
 def _echoes_key(arguments: Arguments) -> bool:
-    return _without_key(arguments) != arguments
+    return bool(_without_key(arguments) != arguments)
 
 
 def _with_sealed(decision: ledger.Decision, private: dict[str, Any]) -> ledger.Decision:

@@ -144,12 +144,20 @@ class Runner:
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(self._open(ready))
         self._loop.run_forever()
-        self._loop.run_until_complete(self.client.__aexit__(None, None, None))
+        self._loop.run_until_complete(self._close())
         self._loop.close()
 
     async def _open(self, ready: Future[None]) -> None:
         self.client = await Client().__aenter__()
         ready.set_result(None)
+
+    async def _close(self) -> None:
+        """End what is still under way: its rows stay pending, and the sweep settles them."""
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        await self.client.__aexit__(None, None, None)
 
     # ── places ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,0 +1,19 @@
+"""The only writer of receipts, attempts, runs and audit events.
+
+Every write is one compare-and-set statement on (id, attempt, status): whoever comes late hits zero rows, and what
+hangs on the write does not happen either. Each phase is as few statements as its rules allow, in SQL, because the
+two commits are the price of every press. Lock order: run → receipt → ticket.
+
+Deadlines use the database's clock (`clock_timestamp()`), so that two machines cannot disagree about one row.
+"""
+
+from receipts.ledger.events import Event, purge_sealed_inputs, record
+from receipts.ledger.opening import Enqueue, Opening, begin, open_receipt, reopen
+from receipts.ledger.rows import context, find, last_attempt, live_in_lineage, overdue, overdue_ids, read
+from receipts.ledger.settling import Decision, Fenced, abandon, apply, settle_failed
+
+__all__ = [
+    "Decision", "Enqueue", "Event", "Fenced", "Opening", "abandon", "apply", "begin", "context", "find", "last_attempt",
+    "live_in_lineage", "open_receipt", "overdue", "overdue_ids", "purge_sealed_inputs", "read", "record", "reopen",
+    "settle_failed",
+]  # fmt: skip
