@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from django.contrib.auth.hashers import MD5PasswordHasher
+from django.db import connection
 from django.test import Client
 
 from receipts_project.accounts.models import User
@@ -51,3 +56,52 @@ def test_signing_out_empties_the_tabs_storage(maya: User) -> None:
     assert answer["Location"] == "/login"
     assert answer["Clear-Site-Data"] == '"storage"'
     assert client.get("/").status_code == 302
+
+
+class WatchingHasher(MD5PasswordHasher):
+    """Notes what its thread holds while it hashes, and how many hash at once."""
+
+    held: list[bool] = []
+    at_once: list[int] = []
+    running = 0
+    lock = threading.Lock()
+
+    def encode(self, password: str, salt: str) -> str:
+        kind = type(self)
+        kind.held.append(connection.connection is not None)
+        with kind.lock:
+            kind.running += 1
+            kind.at_once.append(kind.running)
+        time.sleep(0.05)
+        with kind.lock:
+            kind.running -= 1
+        return super().encode(password, salt)
+
+
+class TestHashing:
+    @pytest.fixture
+    def hasher(self, transactional_db: None, settings: Any) -> type[WatchingHasher]:
+        settings.PASSWORD_HASHERS = [f"{__name__}.WatchingHasher"]
+        User.objects.create_user("maya", password=PASSWORD)
+        WatchingHasher.held, WatchingHasher.at_once = [], []
+        return WatchingHasher
+
+    @pytest.mark.parametrize(("username", "password"), [("maya", PASSWORD), ("maya", "wrong"), ("nobody", "wrong")])
+    def test_holds_no_connection_and_takes_as_long_for_a_name_that_is_not_there(
+        self, hasher: type[WatchingHasher], username: str, password: str
+    ) -> None:
+        answer = Client().post("/login", {"username": username, "password": password})
+        assert answer.status_code == (302 if password == PASSWORD else 200)
+        assert hasher.held == [False]
+
+    def test_a_flood_hashes_two_at_a_time(self, hasher: type[WatchingHasher]) -> None:
+        def sign_in(_: int) -> int:
+            try:
+                return Client().post("/login", {"username": "maya", "password": PASSWORD}).status_code
+            finally:
+                connection.close()
+
+        with ThreadPoolExecutor(8) as pool:
+            assert set(pool.map(sign_in, range(8))) == {302}
+        assert max(hasher.at_once) == 2
+        assert not any(hasher.held)
