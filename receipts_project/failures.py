@@ -30,7 +30,7 @@ def no_such_page(_request: HttpRequest, _rest: str) -> HttpResponse:
     raise Http404
 
 
-def bad_request(request: HttpRequest, _exception: Exception) -> HttpResponseBase:
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     answer = answer_for(request, InvalidRequest(fields={"request": "cannot be read"}))
     return answer or render(request, "400.html", status=400)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -238,22 +239,68 @@ class TestOtherPages:
         assert client.get(reverse("admin:tickets_ticket_change", args=["TCK-1008"])).status_code == 200
         assert client.get(reverse("admin:tickets_followup_changelist") + "?q=TCK-1008").status_code == 200
 
-    def test_a_changed_role_leaves_an_event(self, console: Console, root: User, alice: User) -> None:
-        auditors = str(factories.Group.objects.get(name=AUDITORS).pk)
-        form = {
-            "username": "alice",
-            "date_joined_0": "2026-01-01",
-            "date_joined_1": "00:00:00",
-            "is_active": "on",
-            "groups": [auditors],
-        }
-        response = console(root).post(reverse("admin:accounts_user_change", args=[alice.pk]), form)
-        assert response.status_code == 302, response.context["errors"]
-        event = AuditEvent.objects.get()
-        assert (event.verb, event.actor) == ("role_change", root)
-        assert event.detail == {"user": "alice", "given": [AUDITORS], "taken": [LEADS]}
-
     def test_somebody_with_receipts_cannot_be_deleted(self, console: Console, root: User, alice: User) -> None:
         receipt = factories.applied(alice)
         console(root).post(reverse("admin:accounts_user_delete", args=[alice.pk]), {"post": "yes"})
         assert Receipt.objects.get(pk=receipt.pk).user == alice
+
+
+class TestPowers:
+    """Whoever gets or loses a power, and whatever a role may do: an event says it, and neither is there alone."""
+
+    FORM = {"username": "alice", "date_joined_0": "2026-01-01", "date_joined_1": "00:00:00", "is_active": "on"}
+
+    @pytest.fixture
+    def leads(self, alice: User) -> str:
+        return str(factories.Group.objects.get(name=LEADS).pk)
+
+    def change(self, client: Any, user: User, **form: Any) -> None:
+        response = client.post(reverse("admin:accounts_user_change", args=[user.pk]), self.FORM | form)
+        assert response.status_code == 302, response.context["errors"]
+
+    def test_of_a_role(self, console: Console, root: User, alice: User) -> None:
+        self.change(console(root), alice, groups=[str(factories.Group.objects.get(name=AUDITORS).pk)])
+        event = AuditEvent.objects.get()
+        assert (event.verb, event.actor) == ("role_change", root)
+        assert event.detail == {"user": "alice", "given": [AUDITORS], "taken": [LEADS]}
+
+    @pytest.mark.parametrize("flag", ["is_superuser", "is_staff"])
+    def test_of_a_flag(self, console: Console, root: User, alice: User, leads: str, flag: str) -> None:
+        self.change(console(root), alice, groups=[leads], **{flag: "on"})
+        assert AuditEvent.objects.get().detail == {"user": "alice", "given": [flag], "taken": []}
+        self.change(console(root), alice, groups=[leads])
+        assert AuditEvent.objects.last().detail == {"user": "alice", "given": [], "taken": [flag]}
+
+    def test_of_nothing_leaves_none(self, console: Console, root: User, alice: User, leads: str) -> None:
+        self.change(console(root), alice, groups=[leads], first_name="Alice")
+        assert not AuditEvent.objects.exists()
+
+    def test_of_what_a_role_may_do(self, console: Console, root: User, leads: str) -> None:
+        may = str(Permission.objects.get(codename="export_receipt").pk)
+        address = reverse("admin:auth_group_change", args=[leads])
+        console(root).post(address, {"name": LEADS, "permissions": [may]})
+        event = AuditEvent.objects.get()
+        assert (event.verb, event.actor) == ("role_change", root)
+        assert event.detail == {
+            "role": LEADS,
+            "given": ["receipts.export_receipt"],
+            "taken": ["receipts.file_followup"],
+        }
+
+    def test_of_a_role_that_is_gone(self, console: Console, root: User, leads: str) -> None:
+        console(root).post(reverse("admin:auth_group_delete", args=[leads]), {"post": "yes"})
+        assert AuditEvent.objects.get().detail["taken"] == ["receipts.file_followup", "the role itself"]
+
+    def test_no_power_changes_without_its_event(self, console: Console, root: User, alice: User) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE audit_events ADD CONSTRAINT refuses CHECK (verb <> 'role_change') NOT VALID")
+        client = console(root)
+        client.raise_request_exception = False
+        response = client.post(
+            reverse("admin:accounts_user_change", args=[alice.pk]), self.FORM | {"is_superuser": "on"}
+        )
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE audit_events DROP CONSTRAINT refuses")
+        assert response.status_code == 500
+        alice.refresh_from_db()
+        assert not alice.is_superuser
