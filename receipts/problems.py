@@ -85,7 +85,10 @@ def exception_handler(exc: Exception, context: dict[str, Any]) -> HttpResponse:
 
 
 def error_for(exc: BaseException) -> ReceiptsError:
-    """Our name for any exception that reaches the wire. What has none is logged and becomes `internal_error`."""
+    """Our name for any exception that reaches the wire. What has none is logged and becomes `server_fault`.
+
+    Not `internal_error`, which claims that nothing was filed: a view may break after commit 2.
+    """
     match exc:
         case ReceiptsError():
             return exc
@@ -112,7 +115,7 @@ def error_for(exc: BaseException) -> ReceiptsError:
             return errors.DatabaseUnavailable(retry_after=DATABASE_RETRY_AFTER)
         case _:
             log.error("a view broke", exc_info=exc)
-            return errors.InternalError()
+            return errors.ServerFault()
 
 
 def is_database_outage(exc: BaseException) -> bool:

@@ -72,7 +72,7 @@ def _wrapped(error: Exception, cause: Exception) -> Exception:
         (InterfaceError(), "database_unavailable"),
         (PoolTimeout(), "database_unavailable"),
         (psycopg.OperationalError(), "database_unavailable"),
-        (ZeroDivisionError(), "internal_error"),
+        (ZeroDivisionError(), "server_fault"),
         (errors.Superseded(receipt_id="r"), "superseded"),
     ],
 )
