@@ -24,19 +24,13 @@ from receipts.pages import Keyset
 from receipts.problems import problem
 from receipts.runner import Inflight, running
 from receipts.serializers import (
-    API,
-    LINEAGE,
     EventSerializer,
     ReceiptSerializer,
     RunReceiptListSerializer,
     RunSerializer,
     RunSummarySerializer,
-    attach_decisions,
-    represent,
-    run_json,
-    run_receipt,
-    run_summary,
 )
+from receipts.told import API, LINEAGE, attach_decisions, represent, run_json, run_receipt, run_summary
 from receipts.wire import EVENT_STREAM, EventStreamRenderer, Wire, answer, parse_uuid, prefers_async, problems
 
 SEES_ALL = "receipts.view_receipt"

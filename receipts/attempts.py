@@ -35,7 +35,7 @@ from receipts.models import Receipt, SealedInput, Verb
 from receipts.redaction import redact
 from receipts.runner import Inflight, Runner, runner
 from receipts.sealing import Unsealable, sealer
-from receipts.serializers import DECISION
+from receipts.told import DECISION
 
 log = logging.getLogger(__name__)
 

@@ -24,8 +24,10 @@ from receipts.errors import Overloaded
 from receipts.lifecycle import Status
 from receipts.models import Receipt
 from receipts.runner import Inflight
-from receipts.serializers import attach_decisions, represent
+from receipts.told import attach_decisions, represent
 
+Event = tuple[str, dict[str, Any]]
+"""Name and data."""
 PING = b": ping\n\n"
 #: How often the row is read where the attempt runs in another process.
 POLL_SECONDS = 0.5
@@ -67,8 +69,8 @@ def narrate(receipt: Receipt, inflight: Inflight | None, *, drafts: bool) -> Ite
         line = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
         return f"event: {name}\nid: {next(ids)}\ndata: {line}\n\n".encode()
 
-    attach_decisions([receipt])
-    yield event("receipt", represent(receipt))
+    row = _row(receipt)
+    yield event(*row[0])
     connection.close()
     if receipt.status == Status.PENDING:
         progress = _follow(inflight, drafts) if inflight else _poll(receipt)
@@ -76,16 +78,31 @@ def narrate(receipt: Receipt, inflight: Inflight | None, *, drafts: bool) -> Ite
             yield PING if name == "ping" else event(name, data)
         try:
             receipt = ledger.read(receipt.pk) or receipt
-            attach_decisions([receipt])
-            yield event("receipt", represent(receipt))
+            row = _row(receipt)
+            yield event(*row[0])
         except DatabaseError:
-            pass  # the reader asks the row itself later; nothing is claimed here
+            row = []  # the reader asks the row itself later; nothing is claimed here
         finally:
             connection.close()
-    yield event("end", {"settled": receipt.status != Status.PENDING})
+    if inflight is None:  # else it was told as it came
+        for name, data in row[1:]:
+            yield event(name, data)
+    yield event(*_end(receipt))
 
 
-def _follow(inflight: Inflight, drafts: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+def _row(receipt: Receipt) -> list[Event]:
+    """`receipt`, and `decision` where a settled row has one."""
+    attach_decisions([receipt])
+    shown = represent(receipt)
+    proposed = (shown["model_decision"] or {}).get("proposed")
+    return [("receipt", shown), *([("decision", {"proposed": proposed})] if proposed is not None else [])]
+
+
+def _end(receipt: Receipt) -> Event:
+    return "end", {"settled": receipt.status != Status.PENDING}
+
+
+def _follow(inflight: Inflight, drafts: bool) -> Iterator[Event]:
     """Drafts and decision of an attempt in this process, until it ends."""
     bell = inflight.listen()
     told, decided = "", False
@@ -116,7 +133,7 @@ def _rings(bell: queue.SimpleQueue[None]) -> bool:
     return True
 
 
-def _poll(receipt: Receipt) -> Iterator[tuple[str, dict[str, Any]]]:
+def _poll(receipt: Receipt) -> Iterator[Event]:
     """Wait for a row that another process works on: until it is settled, overdue, or unreadable."""
     pinged = time.monotonic()
     while True:
@@ -149,12 +166,5 @@ def fields_so_far(text: str) -> dict[str, str]:
 
 
 def snapshot(receipt: Receipt) -> list[dict[str, Any]]:
-    """The same as a list: what a stream opened now would say first and last."""
-    attach_decisions([receipt])
-    shown = represent(receipt)
-    events: list[dict[str, Any]] = [{"event": "receipt", "data": shown}]
-    decision = shown["model_decision"]
-    if decision and decision.get("proposed") is not None:
-        events.append({"event": "decision", "data": {"proposed": decision["proposed"]}})
-    events.append({"event": "end", "data": {"settled": receipt.status != Status.PENDING}})
-    return events
+    """The same as a list: what a stream opened now would say, without waiting."""
+    return [{"event": name, "data": data} for name, data in (*_row(receipt), _end(receipt))]

@@ -8,7 +8,7 @@ from typing import Any
 from rest_framework import serializers
 from rest_framework.fields import empty
 
-from receipts.serializers import API, instant
+from receipts.told import API, instant
 from tickets.models import Followup, Member, Message, Ticket
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,4}")

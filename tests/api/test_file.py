@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db.models.signals import post_init
 from django.test import Client
 
 from receipts import flow
@@ -78,6 +79,23 @@ class TestJson:
         assert "Idempotent-Replayed" not in first
         assert second["Idempotent-Replayed"] == "true"
         assert provider.calls == 1
+
+    def test_a_fault_after_the_commit_does_not_claim_that_nothing_was_filed(self, press: Press) -> None:
+        press()
+
+        def break_on_reading(instance: Receipt, **_: Any) -> None:
+            raise ZeroDivisionError(instance.pk)
+
+        post_init.connect(break_on_reading, sender=Receipt)
+        try:
+            response = press()
+        finally:
+            post_init.disconnect(break_on_reading, sender=Receipt)
+        assert (response.status_code, response.json()["code"]) == (500, "server_fault")
+        assert response.json()["detail"] == (
+            "Something in this product broke. If a receipt was opened, it tells what became of it."
+        )
+        assert Receipt.objects.get().status == "applied"
 
     def test_retryable_failure_says_so_and_runs_again(self, press: Press, provider: Provider) -> None:
         provider.answer = lambda _: (503, {"error": "busy"})

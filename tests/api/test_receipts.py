@@ -98,6 +98,23 @@ class TestRead:
         assert rows[0]["status"] == "applied"
         assert rows[-1] == {"settled": True}
 
+    @pytest.mark.parametrize("made", ["applied", "failed", "pending"])
+    def test_list_and_stream_of_a_receipt_tell_the_same(self, api: Api, alice: User, made: str, settings: Any) -> None:
+        receipt = {
+            "applied": factories.applied,
+            "failed": lambda user: factories.failed(user, ArgMismatch()),
+            "pending": lambda user: factories.pending(user, seconds=-1),
+        }[made](alice)
+        address = f"{RECEIPTS}/{receipt.pk}/events"
+        listed = [event["event"] for event in api(alice).get(address).json()]
+        response = api(alice).get(address, headers={"accept": "text/event-stream"})
+        text = b"".join(response.streaming_content).decode()
+        response.close()
+        streamed = [line[7:] for line in text.splitlines() if line.startswith("event: ")]
+        assert listed == (["receipt", "decision", "end"] if made == "applied" else ["receipt", "end"])
+        # a stream of a pending receipt waits, and then says the row again
+        assert streamed == (["receipt", "receipt", "end"] if made == "pending" else listed)
+
     def test_a_stream_too_many_is_503_and_a_closed_one_makes_room(self, api: Api, alice: User, settings: Any) -> None:
         settings.MAX_STREAMS = 1
         address, accept = f"{RECEIPTS}/{factories.applied(alice).pk}/events", {"accept": "text/event-stream"}

@@ -10,17 +10,14 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from receipts.errors import ArgMismatch, FillFailed
-from receipts.models import Attempt, Receipt, Run
+from receipts.models import Attempt, Receipt, Run, SealedInput
 from receipts.serializers import (
     ListedReceiptSerializer,
     ReceiptSerializer,
     RunReceiptSerializer,
     RunSerializer,
-    instant,
-    represent,
-    run_json,
-    run_receipt,
 )
+from receipts.told import attach_decisions, instant, represent, run_json, run_receipt
 from receipts_project.accounts.models import User
 from tests import factories
 from tickets.models import Followup, Message, Ticket
@@ -50,6 +47,7 @@ RECEIPT_KEYS = [
     "result_ref",
     "input_hash",
     "attempt",
+    "context_moved",
     "replayable",
     "replay_refusal",
     "user",
@@ -124,10 +122,19 @@ class TestReceipt:
         paris = dt.timezone(dt.timedelta(hours=2))
         assert instant(dt.datetime(2026, 7, 1, 1, 30, tzinfo=paris)) == "2026-06-30T23:30:00.000000Z"
 
-    def test_is_no_replay_candidate_when_the_input_has_expired(self, alice: User, settings: Any) -> None:
-        receipt = factories.failed(alice, ArgMismatch())
-        settings.SEALED_INPUT_DAYS = 0
-        assert represent(receipt)["replay_refusal"] == "input_expired"
+    def test_is_no_replay_candidate_once_the_sealed_input_is_gone(self, alice: User, settings: Any) -> None:
+        settings.SEALED_INPUT_DAYS = 1  # of today; what counts is the day that the input was sealed with
+        purged, expired = (factories.failed(alice, ArgMismatch(), sealed_days=days) for days in (30, 0))
+        kept = factories.failed(alice, ArgMismatch())
+        SealedInput.objects.filter(receipt=purged).delete()
+        attach_decisions([purged, expired, kept])
+        refusals = [represent(receipt)["replay_refusal"] for receipt in (purged, expired, kept)]
+        assert refusals == ["input_expired", "input_expired", None]
+
+    def test_says_whether_the_conversation_moved(self, alice: User) -> None:
+        receipt = factories.applied(alice)
+        receipt.context_moved = True
+        assert represent(receipt)["context_moved"] is True
 
     def test_says_when_this_version_does_not_hold_the_contract(self, alice: User) -> None:
         receipt = factories.failed(alice, ArgMismatch())
