@@ -16,3 +16,8 @@ def uuid7() -> uuid.UUID:
     value = (value & ~(0xF << 76)) | (0x7 << 76)
     value = (value & ~(0x3 << 62)) | (0x2 << 62)
     return uuid.UUID(int=value)
+
+
+def short_name(receipt_id: object) -> str:
+    """`R-1f3a90bc`, what people call a receipt: the random end of its id, because ids of one day begin alike."""
+    return f"R-{str(receipt_id)[-8:]}"

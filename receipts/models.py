@@ -14,7 +14,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from receipts.contracts import Effect
-from receipts.ids import uuid7
+from receipts.ids import short_name, uuid7
 from receipts.lifecycle import LIVE, Outcome, Status, outcome
 
 
@@ -233,6 +233,11 @@ class Receipt(models.Model):
 
     def __str__(self) -> str:
         return str(self.id)
+
+    @property
+    def number(self) -> str:
+        """`R-1f3a90bc`"""
+        return short_name(self.id)
 
     @property
     def contract(self) -> str:

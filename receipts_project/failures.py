@@ -16,7 +16,7 @@ from django.views import defaults
 from django.views.decorators.csrf import csrf_exempt
 
 from receipts.errors import DatabaseUnavailable, InvalidRequest, NotFound, PermissionDenied, ReceiptsError
-from receipts.problems import answer_for, error_for, problem
+from receipts.problems import DATABASE_RETRY_AFTER, answer_for, error_for, problem
 
 
 @csrf_exempt
@@ -68,7 +68,7 @@ def unreachable(request: HttpRequest, error: ReceiptsError) -> HttpResponseBase:
         "key": request.POST.get("idempotency_key", "") if pressed else "",
     }
     response = render(request, "unreachable.html", context, status=error.http_status)
-    response["Retry-After"] = str(error.retry_after)
+    response["Retry-After"] = str(error.retry_after or DATABASE_RETRY_AFTER)
     response["Cache-Control"] = "no-store"
     return _quiet(response)
 

@@ -6,10 +6,11 @@ import datetime as dt
 from dataclasses import dataclass, field
 from typing import Any
 
+from receipts.explanations import Explanation, explain
 from receipts.lifecycle import Outcome
 from receipts.models import Attempt, AuditEvent, Receipt, Verb
 from tickets.models import Followup
-from tickets.words import Explanation, Standing, explain, person, standing
+from tickets.words import Standing, person, standing
 
 #: Audit events that belong to the story of a press. Who looked at it is the audit console's matter.
 TOLD = (Verb.RETRY, Verb.REPLAY, Verb.CANCEL, Verb.RETARGET_REFUSED)

@@ -19,6 +19,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from receipts import attempts, errors, flow
 from receipts.api import visible_receipts
+from receipts.explanations import sentence_case
 from receipts.models import Receipt
 from receipts.pages import Keyset
 from receipts.presses import NOTES_MAX
@@ -136,6 +137,8 @@ def press(request: HttpRequest, ticket_id: str) -> HttpResponse:
         raise PermissionDenied from None
     except errors.NotFound:
         raise Http404 from None
+    except errors.DatabaseUnavailable:
+        raise
     except errors.ReceiptsError as refusal:
         key = new_key() if isinstance(refusal, KEY_IS_SPENT) else key
         return _ticket_page(request, ticket_id, notes=notes, key=key, refusal=refusal)
@@ -144,13 +147,14 @@ def press(request: HttpRequest, ticket_id: str) -> HttpResponse:
 
 def _to_receipt(request: HttpRequest, filing: flow.Filing) -> HttpResponse:
     """303 to the receipt's page once the attempt has ended; the page tells from the row how it ended."""
-    if filing.deduplicated:
-        messages.info(request, "This press had been answered before. Nothing ran a second time.")
     try:
-        flow.wait(filing)
+        receipt = flow.wait(filing)
     except Exception:  # whatever broke the wait, the row knows more than we do
         log.exception("waiting for receipt %s broke", filing.receipt.pk)
-    return see_other("receipt", filing.receipt.pk)
+        receipt = filing.receipt
+    if filing.deduplicated:
+        messages.info(request, words.same_press(receipt))
+    return see_other("receipt", receipt.pk)
 
 
 def see_other(page: str, *args: object) -> HttpResponse:
@@ -268,7 +272,7 @@ def retry(request: HttpRequest, receipt_id: UUID) -> HttpResponse:
     except errors.IdempotencyInFlight:
         return see_other("receipt", found.pk)
     except errors.ReceiptsError as refusal:
-        messages.error(request, f"{words.sentence_case(refusal.detail)} {refusal.next_step}")
+        messages.error(request, f"{sentence_case(refusal.detail)} {refusal.next_step}")
         return see_other("receipt", found.pk)
     return _to_receipt(request, filing)
 

@@ -9,7 +9,8 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Any
 
-from receipts.errors import BY_CODE, REASONS, Owner
+from receipts.errors import BY_CODE, REASONS
+from receipts.explanations import explain
 from receipts.lifecycle import Status
 from receipts.models import Receipt
 
@@ -45,7 +46,7 @@ STANDINGS = {
 
 
 def standing(receipt: Receipt, now: dt.datetime) -> Standing:
-    """Read from the row alone."""
+    """Read from the row alone. `filing` never is: between the decision and the stamp only the press's stream knows."""
     match Status(receipt.status):
         case Status.APPLIED:
             name = "filed"
@@ -55,43 +56,9 @@ def standing(receipt: Receipt, now: dt.datetime) -> Standing:
             name = "checking"
         case Status.PENDING if receipt.queued:
             name = "queued"
-        case Status.PENDING if receipt.arguments_json:
-            name = "filing"
         case _:
             name = "drafting"
     return STANDINGS[name]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Explanation:
-    """Why it was not filed, whose turn it is, and what to do now."""
-
-    sentence: str
-    owner: str
-    next_step: str
-
-
-def explain(code: str, reason: str | None) -> Explanation:
-    """The sentences that the error tables hold for a code and its finer reason.
-
-    A row may be older or newer than this version and name what the tables do not know; then it says just that.
-    """
-    finer = REASONS.get(reason or "")
-    if finer:
-        return Explanation(sentence=finer.sentence, owner=finer.owner, next_step=finer.next_step)
-    error = BY_CODE.get(code)
-    if error is None:
-        return Explanation(
-            sentence=f"The reason is stored as “{code}”, which this version does not know.",
-            owner=Owner.OPERATOR,
-            next_step="Give the receipt to an operator.",
-        )
-    return Explanation(sentence=sentence_case(error.default_detail), owner=error.owner, next_step=error.next_step)
-
-
-def sentence_case(detail: str) -> str:
-    """`argument fill failed` → `Argument fill failed.` The wire quotes some details without capital and stop."""
-    return detail[:1].upper() + detail[1:] + ("" if detail.endswith((".", "!", "?")) else ".")
 
 
 def tables() -> dict[str, Any]:
@@ -108,6 +75,8 @@ def person(user: Any) -> str:
     return str(user.get_full_name() or user.get_username())
 
 
-def number(receipt_id: object) -> str:
-    """The receipt's short name, `R-1f3a90bc`: the random end of its id, because ids of one day begin alike."""
-    return f"R-{str(receipt_id)[-8:]}"
+def same_press(receipt: Receipt) -> str:
+    """To somebody whose press had been answered already. Its row alone says with what."""
+    if receipt.status == Status.APPLIED:
+        return f"Already filed · receipt {receipt.number}"
+    return f"Already pressed · receipt {receipt.number}. Nothing ran a second time."

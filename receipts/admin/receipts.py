@@ -70,18 +70,17 @@ class EventInline(ReadOnlyInline):
 @admin.register(Receipt)
 class ReceiptAdmin(ReadOnlyAdmin):
     list_display = (
-        "created",
+        "created_utc",
         "short_id",
         "status_badge",
         "what_happened",
         "subject",
-        "contract_name",
-        "attempt",
         "who",
+        "attempt",
         "result_ref",
     )
-    list_display_links = ("created", "short_id")
-    sortable_by = ("created",)  # the one order over all rows that an index gives
+    list_display_links = ("created_utc", "short_id")
+    sortable_by = ("created_utc",)  # the one order over all rows that an index gives
     list_filter = (
         "status",
         OutcomeFilter,
@@ -140,14 +139,16 @@ class ReceiptAdmin(ReadOnlyAdmin):
 
     # ── the list ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @admin.display(ordering="created_at")
+    @admin.display(ordering="created_at", description="created (UTC)")
+    def created_utc(self, receipt: Receipt) -> str:
+        return show.second(receipt.created_at)
+
     def created(self, receipt: Receipt) -> str:
         return show.moment(receipt.created_at)
 
     @admin.display(description="receipt")
     def short_id(self, receipt: Receipt) -> str:
-        """The random end: the beginning is the time, and the same for neighbours."""
-        return f"…{str(receipt.id)[-8:]}"
+        return receipt.number
 
     @admin.display(description="user")
     def who(self, receipt: Receipt) -> str:

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from receipts.errors import BY_CODE, REASONS
+from receipts.explanations import explain
 
 EMPTY = "–"
 
@@ -21,28 +21,27 @@ def moment(at: dt.datetime | None) -> str:
     return f"{at.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + " UTC" if at else EMPTY
 
 
+def second(at: dt.datetime | None) -> str:
+    """To the second and in UTC, which the column's head says: for lists."""
+    return f"{at.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S}" if at else EMPTY
+
+
 def badge(word: str | None, tone: str | None = None) -> SafeString | str:
     """A word with its colour; the word carries the meaning, the colour repeats it."""
     return format_html('<span class="badge {}">{}</span>', tone or word, word) if word else EMPTY
 
 
 def sentence(code: str | None, reason: str | None) -> str:
-    """What happened, in the words of the error table; the code itself when this version does not know it."""
-    if code is None:
-        return EMPTY
-    if reason in REASONS:
-        return REASONS[reason].sentence
-    return BY_CODE[code].default_detail if code in BY_CODE else code
+    """What happened, in the words that the leads' pages use too."""
+    return explain(code, reason).sentence if code else EMPTY
 
 
 def next_step(code: str | None, reason: str | None) -> str:
     """Whose turn it is, and what to do."""
-    if reason in REASONS:
-        known = REASONS[reason]
-        return f"{known.owner.capitalize()}: {known.next_step}"
-    if code in BY_CODE:
-        return f"{BY_CODE[code].owner.capitalize()}: {BY_CODE[code].next_step}"
-    return EMPTY
+    if code is None:
+        return EMPTY
+    known = explain(code, reason)
+    return f"{known.owner.capitalize()}: {known.next_step}"
 
 
 def link(model: type[Model], key: Any, text: str | None = None) -> SafeString | str:

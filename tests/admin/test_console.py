@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from django.urls import reverse
 
 from receipts import ledger
 from receipts.admin import readonly
-from receipts.errors import ArgMismatch, FillFailed
+from receipts.errors import ArgMismatch, FillFailed, ReceiptsError
+from receipts.explanations import explain
 from receipts.models import Attempt, AuditEvent, Receipt, Verb
 from receipts_project.accounts.models import User
 from receipts_project.accounts.roles import AUDITORS, LEADS
@@ -90,12 +92,17 @@ class TestSearch:
         factories.applied(alice, ticket="TCK-1009")
         return factories.applied(alice)
 
-    @pytest.mark.parametrize("column", ["pk", "run_id", "result_ref", "subject", "input_hash", "idempotency_key"])
+    @pytest.mark.parametrize(
+        "column", ["pk", "run_id", "number", "result_ref", "subject", "input_hash", "idempotency_key"]
+    )
     def test_finds_by(self, console: Console, auditor: User, receipt: Receipt, column: str) -> None:
         words = f" {getattr(receipt, column)} "
         assert rows(console(auditor).get(LIST, {"q": words})) == {str(receipt.pk)}
 
-    @pytest.mark.parametrize("words", ["test-key", "%", "' OR 1=1 --", "FUP-", "TCK-0", "x" * 5000, "f" * 16])
+    @pytest.mark.parametrize(
+        "words",
+        ["test-key", "%", "' OR 1=1 --", "FUP-", "TCK-0", "x" * 5000, "f" * 16, "R-", "R-0000000g", "R-00000000"],
+    )
     def test_finds_nothing_by_parts_or_mischief(
         self, console: Console, auditor: User, receipt: Receipt, words: str
     ) -> None:
@@ -154,8 +161,25 @@ class TestList:
         factories.failed(alice, ArgMismatch())
         text = console(auditor).get(LIST).content.decode()
         assert "The model provider did not answer in time." in text
-        assert "model attempted to retarget ticket" in text
+        assert "Model attempted to retarget ticket." in text
         assert "failed, retryable" in text
+
+    def test_names_receipts_as_the_leads_pages_do(self, console: Console, auditor: User, alice: User) -> None:
+        receipt = factories.applied(alice)
+        text = console(auditor).get(LIST).content.decode()
+        assert f">{receipt.number}</a>" in text
+        assert receipt.number == f"R-{str(receipt.pk)[-8:]}"
+
+    @pytest.mark.parametrize("error", [ArgMismatch(), FillFailed(reason="provider_timeout"), FillFailed()])
+    def test_says_what_happened_as_the_leads_pages_do(
+        self, console: Console, auditor: User, alice: User, error: ReceiptsError
+    ) -> None:
+        receipt = factories.failed(alice, error)
+        said = explain(error.code, error.reason)
+        for client, address in ((console(auditor), page(receipt)), (console(alice), f"/receipts/{receipt.pk}")):
+            text = html.unescape(client.get(address).content.decode())
+            assert said.sentence in text
+            assert said.next_step in text
 
     def test_counts_a_thousand_at_most(self, alice: User) -> None:
         factories.applied(alice)
@@ -197,7 +221,7 @@ class TestPage:
         ledger.settle_failed(again, ArgMismatch(), replayable=True)
         text = console(auditor).get(page(receipt)).content.decode()
         assert "The model provider did not answer in time." in text
-        assert "model attempted to retarget ticket" in text
+        assert "Model attempted to retarget ticket." in text
         assert "retried" in text
 
     def test_shows_hostile_text_harmless(self, console: Console, auditor: User, alice: User) -> None:

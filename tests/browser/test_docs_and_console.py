@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from receipts.errors import FillFailed
+from receipts.errors import FillFailed, FillInvalid, TicketConflict
 from receipts_project.accounts.models import User
 from tests import factories
 from tests.browser.conftest import Opener
@@ -34,6 +34,18 @@ def test_an_auditor_reads_from_the_list_to_the_manifest(open_page: Opener) -> No
     expect(page.get_by_text('"app_version": "test"')).to_be_visible()
     page.get_by_role("link", name="the receipts of this run").click()
     expect(page.locator("#result_list tbody tr")).to_have_count(1)
+
+
+def test_the_list_of_receipts_fits_a_laptop(open_page: Opener) -> None:
+    lead = User.objects.get(username="lead")
+    factories.applied(lead)
+    for error in (FillFailed(reason="provider_timeout"), FillInvalid(reason="policy_assignee"), TicketConflict()):
+        factories.failed(lead, error)
+    page = open_page("auditor", "/admin/receipts/receipt/", viewport={"width": 1280, "height": 800})
+    table = page.locator("#result_list")
+    expect(table).to_be_visible()
+    assert table.evaluate("table => table.getBoundingClientRect().right <= innerWidth")
+    assert table.evaluate("table => table.scrollWidth <= table.closest('.results').clientWidth")
 
 
 def test_the_console_opens_for_an_administrator(open_page: Opener) -> None:

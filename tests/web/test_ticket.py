@@ -86,7 +86,8 @@ class TestPress:
         first = press(lead, idempotency_key=key)
         second = press(lead, idempotency_key=key)
         assert first["Location"] == second["Location"]
-        assert "answered before" in text_of(lead.get(second["Location"]))
+        receipt = Receipt.objects.get()
+        assert f"Already filed · receipt {receipt.number}" in text_of(lead.get(second["Location"]))
         assert (Followup.objects.count(), provider.calls) == (1, 1)
 
     def test_the_second_of_two_clicks_leads_to_the_first_ones_row(
@@ -148,6 +149,14 @@ class TestRefusals:
         assert int(page["Retry-After"]) >= 1
         assert "My notes" in text_of(page)
         assert key_in(page) == key
+
+    def test_a_failed_press_sent_again_is_not_called_filed(self, lead: Client, provider: Provider) -> None:
+        provider.says({"ticket_id": "TCK-1009", "summary": "Some other ticket entirely.", "assignee": "ada"})
+        key = key_in(lead.get("/tickets/TCK-1008"))
+        press(lead, idempotency_key=key)
+        page = text_of(lead.get(press(lead, idempotency_key=key)["Location"]))
+        assert "Already filed" not in page
+        assert f"receipt {Receipt.objects.get().number}" in page
 
     def test_changed_notes_under_a_used_key_get_a_new_key(self, lead: Client) -> None:
         key = key_in(lead.get("/tickets/TCK-1008"))

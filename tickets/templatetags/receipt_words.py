@@ -9,12 +9,15 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from receipts.explanations import Explanation, explain, sentence_case
+from receipts.ids import short_name
 from receipts.models import Receipt
 from tickets import words
 
 register = template.Library()
 
-register.filter("receipt_number", words.number)
+register.filter("receipt_number", short_name)
+register.filter("sentence", sentence_case)
 register.filter("person", words.person)
 
 
@@ -25,9 +28,9 @@ def standing_of(receipt: Receipt, now: dt.datetime) -> words.Standing:
 
 
 @register.simple_tag
-def why(receipt: Receipt) -> words.Explanation | None:
+def why(receipt: Receipt) -> Explanation | None:
     """`{% why receipt as explanation %}`; None unless it failed."""
-    return words.explain(receipt.error_code, receipt.error_reason) if receipt.error_code else None
+    return explain(receipt.error_code, receipt.error_reason) if receipt.error_code else None
 
 
 @register.simple_tag
