@@ -5,6 +5,7 @@ Budgets and caps carry their unit in their name. Where a number comes from is sa
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from receipts_project import embedded_postgres, environment
 from receipts_project.generated_secrets import make_fernet_key, make_secret, read_or_create
+from receipts_project.postgresql.session import session_options
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -163,6 +165,9 @@ FILL_BUDGET_SECONDS = environment.seconds("FILL_BUDGET_SECONDS", 20.0)
 ATTEMPT_DEADLINE_SECONDS = environment.seconds("ATTEMPT_DEADLINE_SECONDS", 30.0)
 START_BY_SECONDS = environment.seconds("START_BY_SECONDS", 3600.0)
 APPLY_LOCK_TIMEOUT_MS = environment.integer("APPLY_LOCK_TIMEOUT_MS", 2000)
+DATABASES["default"]["OPTIONS"]["options"] = session_options(
+    DATABASES["default"]["OPTIONS"].get("options", ""), lock_timeout_ms=APPLY_LOCK_TIMEOUT_MS, arguments=sys.argv
+)
 APPLY_STATEMENT_TIMEOUT_MS = environment.integer("APPLY_STATEMENT_TIMEOUT_MS", 5000)
 #: Runs that nobody watches are continued by the system: so many attempts, so far apart, within so long.
 RETRY_ATTEMPTS = environment.integer("RETRY_ATTEMPTS", 5)

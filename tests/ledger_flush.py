@@ -11,6 +11,9 @@ from django.db import connection
 #: The queue's tables are not Django's to flush. Row by row, because workers may live through several tests.
 JOBS = "DELETE FROM procrastinate_periodic_defers; DELETE FROM procrastinate_jobs;"
 
+#: TRUNCATE waits for whatever a process of the test still does; the product's own sessions wait 2 s for a lock.
+PATIENCE = "SET LOCAL lock_timeout = '30s';"
+
 
 @pytest.fixture(autouse=True, scope="session")
 def ledger_may_be_flushed() -> Iterator[None]:
@@ -23,7 +26,7 @@ def ledger_may_be_flushed() -> Iterator[None]:
 
     def with_purge(self: Any, *args: Any, **options: Any) -> list[str]:
         statements: list[str] = plain(self, *args, **options)
-        return ["SET LOCAL receipts.purge = 'on';", JOBS, *statements] if statements else []
+        return ["SET LOCAL receipts.purge = 'on';", PATIENCE, JOBS, *statements] if statements else []
 
     operations.sql_flush = with_purge
     yield

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from django.db import connection
 
 INVARIANTS = {
@@ -11,9 +13,6 @@ INVARIANTS = {
         SELECT coalesce(r.id::text, f.id) FROM tool_receipts r FULL JOIN followups f ON f.receipt_id = r.id
         WHERE r.tool_name = 'file_followup' AND (r.status = 'applied') IS DISTINCT FROM (f.id IS NOT NULL)
            OR f.id IS NOT NULL AND r.result_ref IS DISTINCT FROM f.id""",
-    "I4 nothing sits in an open transaction": """
-        SELECT pid::text FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'
-        AND pid <> pg_backend_pid()""",
     "I5 pending has a deadline": """
         SELECT id FROM tool_receipts WHERE status = 'pending' AND deadline_at IS NULL""",
     "I6 one attempt row for every attempt that ended, and no other": """
@@ -32,9 +31,27 @@ INVARIANTS = {
           AND tgenabled <> 'A'""",
 }
 
+IN_TRANSACTION = """
+    SELECT pid::text, xact_start::text FROM pg_stat_activity WHERE datname = current_database()
+    AND state LIKE 'idle in transaction%' AND pid <> pg_backend_pid()"""
+
+
+def nothing_sits_in_a_transaction() -> None:
+    """I4. A worker that polls its queue passes through one now and then; none may stay, which is the same start."""
+    with connection.cursor() as cursor:
+        cursor.execute(IN_TRANSACTION)
+        sitting = set(cursor.fetchall())
+        give_up_at = time.monotonic() + 3
+        while sitting:
+            assert time.monotonic() < give_up_at, "I4 nothing sits in an open transaction"
+            time.sleep(0.05)
+            cursor.execute(IN_TRANSACTION)
+            sitting &= set(cursor.fetchall())
+
 
 def assert_invariants(calls: int | None = None) -> None:
     """`calls`: provider calls that the stub counted; no attempt may have made more (I7)."""
+    nothing_sits_in_a_transaction()
     with connection.cursor() as cursor:
         for name, query in INVARIANTS.items():
             cursor.execute(query)
