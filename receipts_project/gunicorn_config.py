@@ -46,7 +46,19 @@ def post_fork(server: Any, worker: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """What start-up made lives as long as the process: the collector need not walk it again and again."""
+    """Nothing unsound is served; the server then ends, with the sentences and a status, instead of trying again.
+
+    What start-up made lives as long as the process: the collector need not walk it again and again.
+    """
+    from gunicorn.arbiter import Arbiter
+
+    from receipts.checks import require_sound
+
+    try:
+        require_sound()
+    except SystemExit as wrong:
+        print(wrong, file=sys.stderr, flush=True)
+        sys.exit(Arbiter.WORKER_BOOT_ERROR)
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -10,10 +13,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from django.db import connection
 
 from receipts_project import gunicorn_worker
 from receipts_project.gunicorn_worker import READ_SECONDS, PatientSocket, StalledError, whole_bodies
-from tests.flow.web import dsn
+from tests.flow.web import ROOT, dsn, free_port
 from tests.journeys.servers import Web
 
 THREADS = 8 + 4 + 32  # MAX_IN_FLIGHT, MAX_STREAMS, and what gunicorn_config adds
@@ -90,6 +94,34 @@ class TestStalledClients:
         assert time.monotonic() - began < 3
         for client in clients:
             client.close()
+
+
+@pytest.mark.processes
+def test_an_unsound_product_is_not_served(transactional_db, tmp_path: Path):
+    """The database allows another tool than the code has: one sentence and a status, no second try."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'receipt_tool_allowed'")
+        sound = cursor.fetchone()[0]
+        cursor.execute("ALTER TABLE tool_receipts DROP CONSTRAINT receipt_tool_allowed")
+        cursor.execute("ALTER TABLE tool_receipts ADD CONSTRAINT receipt_tool_allowed CHECK (tool_name = 'another')")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "gunicorn", "--config", "python:receipts_project.gunicorn_config"],
+            cwd=ROOT,
+            env={**os.environ, "DATABASE_URL": dsn(), "PORT": str(free_port()), "DATA_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE tool_receipts DROP CONSTRAINT receipt_tool_allowed")
+            cursor.execute(f"ALTER TABLE tool_receipts ADD CONSTRAINT receipt_tool_allowed {sound}")
+    assert done.returncode != 0
+    assert done.stderr.count("the database allows ['another']") == 1
+    assert done.stderr.count("Booting worker") == 1
+    assert "Traceback" not in done.stderr
 
 
 class TestPatientSocket:
