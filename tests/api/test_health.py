@@ -8,6 +8,10 @@ import pytest
 from django.db import connection, connections
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from receipts_project import health
+from tickets.models import Ticket
 
 
 @pytest.fixture
@@ -36,6 +40,18 @@ def test_readyz_is_503_while_a_migration_is_missing(client: Client, db: None) ->
         cursor.execute("DELETE FROM django_migrations WHERE app = 'tickets' AND name LIKE '0002%'")
     response = client.get("/readyz")
     assert (response.status_code, response.json()["checks"]["migrations"]) == (503, False)
+
+
+@pytest.mark.parametrize("seeded", [True, False])
+def test_readyz_waits_for_the_demo_data_of_make_run(
+    client: Client, db: None, monkeypatch: pytest.MonkeyPatch, seeded: bool
+) -> None:
+    monkeypatch.setattr(health, "DEMO_DATA", True)
+    if seeded:
+        Ticket.objects.create(id="TCK-1", subject="x", created_at=timezone.now(), updated_at=timezone.now())
+    response = client.get("/readyz")
+    assert response.json()["checks"] == {"database": True, "migrations": True, "tickets": seeded}
+    assert response.status_code == (200 if seeded else 503)
 
 
 @pytest.fixture
