@@ -135,6 +135,9 @@ class Tool:
     Locks and re-checks the subject itself. A function raises ToolRefusal.
     """
 
+    evidence: str = ""
+    """SQL: (receipt_id, result_ref) of every change of this tool that is there, for `manage.py verify_ledger`."""
+
     @property
     def contract(self) -> str:
         """`file_followup@1`, as the wire and the admin show it."""

@@ -6,6 +6,9 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+#: The form of a ticket's id, `TCK-1008`, in the dialect that Python, PostgreSQL and OpenAPI share.
+TICKET_ID = r"TCK-[A-Z0-9]{1,32}"
+
 
 class Member(models.Model):
     """A colleague in support who can be given a follow-up."""
@@ -51,7 +54,7 @@ class Ticket(models.Model):
         constraints = [
             models.CheckConstraint(condition=Q(status__in=["open", "waiting", "closed"]), name="ticket_status_known"),
             models.CheckConstraint(condition=Q(priority__in=["low", "normal", "high"]), name="ticket_priority_known"),
-            models.CheckConstraint(condition=Q(id__regex=r"^TCK-[A-Z0-9]{1,32}$"), name="ticket_id_form"),
+            models.CheckConstraint(condition=Q(id__regex=f"^{TICKET_ID}$"), name="ticket_id_form"),
         ]
         indexes = [
             models.Index(fields=["-updated_at", "-id"], name="ticket_by_update"),

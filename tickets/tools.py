@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from receipts.contracts import Context, Effect, Read, ReplayRule, Statement, Tool
-from tickets.models import Ticket
+from tickets.models import TICKET_ID, Ticket
 
-TICKET_ID = re.compile(r"TCK-[A-Z0-9]{1,32}")
 CONTRACTS = Path(__file__).parent / "contracts"
 
 #: What a prompt may hold of a ticket, and who can be assigned. Turns are read generously: the prompt itself is cut by
@@ -75,9 +74,10 @@ FILE_FOLLOWUP = Tool(
         "best fit."
     ),
     route_field="ticket_id",
-    subject_form=TICKET_ID,
+    subject_form=re.compile(TICKET_ID),
     read=Read(sql=_READ_TICKET, build=ticket_context),
     apply=Statement(sql=_FILE),
+    evidence="SELECT receipt_id, id FROM followups",
 )
 
 TOOLS = (FILE_FOLLOWUP,)

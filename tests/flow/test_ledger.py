@@ -251,8 +251,10 @@ def insert_missing_attempts() -> None:
     """A hand-made failed row needs its attempt, or the invariants rightly complain."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO attempts (id, receipt_id, attempt, actor_id, finished_at, status, http_status, replayable,"
-            " tool_result) SELECT gen_random_uuid(), id, 1, user_id, now(), 'retryable', 502, true, '{}'"
+            "INSERT INTO attempts (id, receipt_id, attempt, actor_id, finished_at, status, http_status, error_code,"
+            " error_reason, replayable, tool_result) SELECT gen_random_uuid(), id, attempt, user_id, settled_at,"
+            " CASE status WHEN 'applied' THEN 'ok' ELSE 'retryable' END, http_status, error_code, error_reason, true,"
+            " jsonb_build_object('result_ref', result_ref)"
             " FROM tool_receipts r WHERE NOT EXISTS (SELECT 1 FROM attempts WHERE receipt_id = r.id)"
         )
 
