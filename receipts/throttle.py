@@ -1,12 +1,24 @@
-"""How often one person may start a fill. Counted in the ledger, so that every process counts the same."""
+"""How often one person may start a fill. Counted in the ledger, so that every process counts the same.
+
+Counting and opening are one turn, and a person's turns in one process follow each other. Several processes do not wait
+for each other: together they can let through more, by the presses of the very same moment.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
+from weakref import WeakValueDictionary
 
+from django.conf import settings
+from django.db import connection
+
+from receipts.errors import Throttled
 from receipts.statements import fetch_row
 
 _UNITS = {
@@ -61,3 +73,37 @@ def seconds_until_next_press(user_id: object, rate: Rate) -> int:
     """0 when the person may press now, else whole seconds (≥ 1) until they may."""
     row = fetch_row(_NTH_PRESS, {"user": user_id, "seconds": rate.seconds, "presses": rate.presses})
     return max(1, math.ceil(row[0])) if row else 0
+
+
+#: A person's lock, for as long as a press of theirs holds it or waits for it.
+_turns: WeakValueDictionary[Any, threading.Lock] = WeakValueDictionary()
+_turns_guard = threading.Lock()
+
+
+@contextmanager
+def turn(user_id: Any, *, answerable: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """One press's turn at THROTTLE_PRESSES: count, and open the receipt inside.
+
+    `answerable`: asked only where the rate is used up; true when the ledger answers this press without a fill, which
+    then counts as no press. Must not be entered in a transaction: a press that waits gives its connection back, since
+    whoever it waits for may need it.
+
+    Raises: Throttled.
+    """
+    rate = Rate.parse(settings.THROTTLE_PRESSES)
+    if rate is None:
+        yield
+        return
+    with _turns_guard:
+        lock = _turns.setdefault(user_id, threading.Lock())
+    if not lock.acquire(blocking=False):
+        if not connection.in_atomic_block:
+            connection.close()
+        lock.acquire()
+    try:
+        seconds = seconds_until_next_press(user_id, rate)
+        if seconds and not answerable():
+            raise Throttled(retry_after=seconds)
+        yield
+    finally:
+        lock.release()
