@@ -22,7 +22,7 @@ from receipts.parsers import body_error
 from receipts.wire import EVENT_STREAM, EventStreamRenderer, Wire, answer, body_of, prefers_async, problems
 from tickets import actions
 from tickets.filters import TicketFilter
-from tickets.models import Followup, Ticket
+from tickets.models import TICKET_ID, Followup, Ticket
 from tickets.serializers import (
     FollowupSerializer,
     NewTicketSerializer,
@@ -38,8 +38,8 @@ from tickets.serializers import (
 #: Turns that a ticket is read with; older ones stay in the database.
 CONVERSATION_TURNS = 200
 
-TICKET_ID = OpenApiParameter(
-    "ticket_id", OpenApiTypes.STR, OpenApiParameter.PATH, description="`TCK-1008`", pattern=r"^TCK-[A-Z0-9]{1,32}$"
+TICKET = OpenApiParameter(
+    "ticket_id", OpenApiTypes.STR, OpenApiParameter.PATH, description="`TCK-1008`", pattern=f"^{TICKET_ID}$"
 )
 _ANSWER_HEADERS: tuple[tuple[str, list[int | str], str], ...] = (
     ("Location", [200, 201, 202], "the receipt"),
@@ -47,7 +47,7 @@ _ANSWER_HEADERS: tuple[tuple[str, list[int | str], str], ...] = (
     ("Preference-Applied", [202], "`respond-async`"),
     ("Retry-After", [409, 429, 503], "seconds after which asking again makes sense"),
 )
-_TICKET_ID = re.compile(r"TCK-[A-Z0-9]{1,32}")
+_TICKET_ID = re.compile(TICKET_ID)
 _FOLLOWUP_ID = re.compile(r"FUP-[A-Za-z0-9]{1,32}")
 
 
@@ -113,13 +113,13 @@ class TicketViews(Wire):
         ticket = actions.open_ticket(**_valid(NewTicketSerializer(data=body_of(request))))
         return answer(_with_conversation(ticket), 201, {"Location": f"/api/v1/tickets/{ticket.id}"})
 
-    @extend_schema(parameters=[TICKET_ID], responses={200: TicketWithConversationSerializer, **problems(404)})
+    @extend_schema(parameters=[TICKET], responses={200: TicketWithConversationSerializer, **problems(404)})
     def retrieve(self, request: Request, ticket_id: str) -> HttpResponse:
         """A ticket with its conversation."""
         return answer(_with_conversation(_find(ticket_id)))
 
     @extend_schema(
-        parameters=[TICKET_ID],
+        parameters=[TICKET],
         request=TicketChangeSerializer,
         responses={200: TicketWithConversationSerializer, **problems(400, 403, 404, 415)},
     )
@@ -153,7 +153,7 @@ class FollowupViews(Wire):
     pagination_class = FollowupPages
 
     @extend_schema(
-        parameters=[TICKET_ID],
+        parameters=[TICKET],
         responses={(200, "application/json"): FollowupSerializer(many=True), **problems(400, 404)},
     )
     def list(self, request: Request, ticket_id: str) -> HttpResponse:
@@ -164,7 +164,7 @@ class FollowupViews(Wire):
     @extend_schema(
         operation_id="file_followup",
         parameters=[
-            TICKET_ID,
+            TICKET,
             OpenApiParameter(
                 "Idempotency-Key",
                 OpenApiTypes.STR,

@@ -14,14 +14,14 @@ from rest_framework.request import Request
 from receipts.errors import InvalidRequest
 from receipts.models import Receipt
 from receipts.pages import Keyset, read_moment
-from tickets.models import Ticket
+from tickets.models import TICKET_ID, Ticket
 
 PAGE_SIZE = 25
 
 #: The filter for tickets that nobody has.
 NOBODY = "nobody"
 
-_ID = re.compile(r"TCK-[A-Z0-9]{1,32}")
+_ID = re.compile(TICKET_ID)
 
 
 def _read_id(text: str) -> str:

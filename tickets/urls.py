@@ -5,12 +5,13 @@ from __future__ import annotations
 from django.urls import path, re_path
 
 from tickets import views
+from tickets.models import TICKET_ID
 from tickets.sign_in import SignIn, SignOut
 
 urlpatterns = [
     path("", views.board, name="board"),
     # the form of an id, so that nothing else reaches the database
-    re_path(r"^tickets/(?P<ticket_id>TCK-[A-Z0-9]{1,32})$", views.ticket, name="ticket"),
+    re_path(rf"^tickets/(?P<ticket_id>{TICKET_ID})$", views.ticket, name="ticket"),
     path("receipts", views.receipts, name="receipts"),
     path("receipts/<uuid:receipt_id>", views.receipt, name="receipt"),
     path("receipts/<uuid:receipt_id>/retry", views.retry, name="retry"),
