@@ -37,7 +37,7 @@ class Pool(ConnectionPool[Any]):
         """One that is alive as far as the socket says. Each dead one is dropped once, so this ends."""
         deadline = monotonic() + timeout
         while True:
-            connection = super()._getconn_unchecked(deadline - monotonic())
+            connection: psycopg.Connection[Any] = super()._getconn_unchecked(deadline - monotonic())
             try:
                 check_unless_silent(connection)
             except psycopg.OperationalError:
