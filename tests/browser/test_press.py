@@ -55,6 +55,9 @@ class TestPress:
         expect(page.locator("#panel-summary")).to_have_text(str(summary))
         expect(page.locator("#panel-state")).to_contain_text(f"Filed · receipt R-{str(receipt)[-8:]} · ")
         assert page.get_by_label("Notes for the follow-up").input_value() == ""
+        expect(page.locator("#followups")).to_contain_text(f"receipt R-{str(receipt)[-8:]}")
+        expect(page.locator("#presses")).to_contain_text(f"R-{str(receipt)[-8:]}")
+        expect(page.locator("#followups time")).to_contain_text("EET")
         page.locator("#panel-receipt a").click()
         expect(page.get_by_role("heading", level=1)).to_contain_text("was filed on TCK-1008")
 
@@ -98,6 +101,54 @@ class TestPress:
         panel(page, "filed")
         assert page.locator("#panel-summary *").count() == 0
         expect(page.locator("#panel-summary")).to_contain_text("<img src=x")
+
+    def test_the_lists_are_refreshed_under_a_focused_link(self, open_page: Opener) -> None:
+        page = open_page("lead", "/tickets/TCK-1008")
+        press(page)
+        panel(page, "filed")
+        link = page.locator("#presses li a")
+        link.focus()
+        href = link.get_attribute("href")
+        page.get_by_label("Notes for the follow-up").evaluate("box => { box.value = 'Another note, for grace.' }")
+        page.evaluate("document.getElementById('press').dispatchEvent(new Event('submit', { cancelable: true }))")
+        panel(page, "drafting")
+        panel(page, "filed")
+        expect(page.locator("#presses li")).to_have_count(2)
+        assert page.evaluate("document.activeElement.getAttribute('href')") == href
+
+    def test_says_filing_between_the_decision_and_the_row_and_that_the_conversation_moved(
+        self, open_page: Opener
+    ) -> None:
+        page = open_page("lead", "/tickets/TCK-1008")
+        pending = {"receipt_id": str(uuid.uuid4()), "status": "pending", "overdue": False, "settled_at": None}
+        arguments = {"ticket_id": "TCK-1008", "summary": "Call Henrik back.", "assignee": "ada"}
+        applied = pending | {"status": "applied", "arguments": arguments, "context_moved": True}
+        stream = [("receipt", pending), ("decision", {"proposed": arguments}), ("receipt", applied), ("end", {})]
+        body = "".join(f"event: {name}\nid: {n}\ndata: {json.dumps(data)}\n\n" for n, (name, data) in enumerate(stream))
+        page.route("**/followups", lambda route: route.fulfill(status=200, content_type="text/event-stream", body=body))
+        page.evaluate(
+            """() => {
+              window.stood = [];
+              const panel = document.getElementById("panel");
+              new MutationObserver((seen) => seen.forEach((change) => window.stood.push(change.oldValue)))
+                .observe(panel, { attributeFilter: ["data-state"], attributeOldValue: true });
+            }"""
+        )
+        press(page)
+        panel(page, "filed")
+        assert page.evaluate("window.stood")[-3:] == ["checking", "drafting", "filing"]
+        expect(page.locator("#panel-moved")).to_contain_text("The conversation changed while the draft was written.")
+        expect(page.locator("#panel-moved")).to_be_visible()
+
+    def test_a_refusals_words_are_a_sentence(self, open_page: Opener) -> None:
+        page = open_page("lead", "/tickets/TCK-1008")
+        problem = {"status": 422, "code": "arg_mismatch", "detail": "model attempted to retarget ticket"}
+        page.route(
+            "**/followups",
+            lambda route: route.fulfill(status=422, content_type="application/problem+json", body=json.dumps(problem)),
+        )
+        press(page)
+        expect(page.locator("#panel-sentence")).to_have_text("Model attempted to retarget ticket.")
 
 
 class TestFailure:

@@ -84,6 +84,7 @@ function showFailure({ sentence, owner, next_step }, retry) {
 }
 
 function clearPanel() {
+  at("moved").hidden = true;
   at("failure").hidden = true;
   at("draft").hidden = true;
 }
@@ -221,10 +222,12 @@ function settle(press, receipt, again) {
   if (press !== current) return;
   end();
   remember("press", null);
+  refresh();
   if (receipt.status === "applied") {
     show("filed", { receipt, again });
     showFields(receipt.arguments, `Filed on ${config.ticket}`);
-    announce(`Filed, ${numberOf(receipt)}`);
+    at("moved").hidden = !receipt.context_moved;
+    announce(`Filed, ${numberOf(receipt)}${receipt.context_moved ? `. ${at("moved").textContent}` : ""}`);
     if (notes.value === press.notes) notes.value = "";
     keepNotes();
     return;
@@ -257,7 +260,7 @@ function refused(press, problem) {
   const known = config.words.codes[problem.code] || {};
   showFailure(
     {
-      sentence: signedOut ? "Signed out — sign in to continue. Your notes stay here." : problem.detail,
+      sentence: signedOut ? "Signed out — sign in to continue. Your notes stay here." : sentenceOf(problem.detail),
       owner: problem.owner || known.owner || "you",
       next_step: problem.next_step || known.next_step || "",
     },
@@ -270,6 +273,29 @@ function refused(press, problem) {
     at("next").replaceChildren(link);
   }
   announce(`Not filed. ${at("sentence").textContent}`);
+}
+
+// The wire quotes some details without capital and stop.
+function sentenceOf(detail) {
+  return detail.charAt(0).toUpperCase() + detail.slice(1) + (/[.!?]$/.test(detail) ? "" : ".");
+}
+
+// What the server lists of this ticket, as it is now. Focus stays where it is: on the same link, if it was in a list.
+async function refresh() {
+  try {
+    const response = await fetch(location.pathname, { headers: { Accept: "text/html" } });
+    if (!response.ok || response.redirected) return;
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    for (const id of ["followups", "presses"]) {
+      const list = document.getElementById(id);
+      const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+      list.replaceChildren(...page.getElementById(id).children);
+      localTimes(list);
+      if (focused) list.querySelector(`a[href="${focused}"]`)?.focus();
+    }
+  } catch {
+    // the next look at the page shows them
+  }
 }
 
 // The connection broke, or the stream ended early: ask the row. Without a receipt yet, the same key asks for us.

@@ -13,12 +13,16 @@ function localTime(at, style) {
   return new Intl.DateTimeFormat(undefined, { ...STYLES[style], hourCycle: "h23" }).format(at);
 }
 
-for (const element of document.querySelectorAll("time[datetime]")) {
-  const at = new Date(element.dateTime);
-  if (element.dataset.style) {
-    element.title = element.textContent;
-    element.textContent = localTime(at, element.dataset.style);
-  } else {
-    element.title = localTime(at, "full");
+function localTimes(part) {
+  for (const element of part.querySelectorAll("time[datetime]")) {
+    const at = new Date(element.dateTime);
+    if (element.dataset.style) {
+      element.title = element.textContent;
+      element.textContent = localTime(at, element.dataset.style);
+    } else {
+      element.title = localTime(at, "full");
+    }
   }
 }
+
+localTimes(document);
