@@ -34,7 +34,6 @@ from receipts.errors import (
     PermissionDenied,
     ReceiptsError,
     Superseded,
-    Throttled,
     TicketConflict,
     from_row,
 )
@@ -102,37 +101,34 @@ def file(
     contract = registry.newest(tool)
     if not user.has_perm("receipts.file_followup"):
         raise PermissionDenied
-    _throttle(user.pk, key)
+    with throttle.turn(user.pk, answerable=lambda: _known_answer(user.pk, key)):
+        parsed, valid = _in_order(contract, subject, key, body)
+        press = _Press(
+            user=user,
+            tool=contract,
+            subject=subject,
+            key=parsed,
+            notes=valid.notes,
+            fingerprint=presses.fingerprint(route=tool, subject=subject, body=valid),
+            trigger=trigger,
+            queued=respond_async,
+            begun=begun,
+        )
+        return _open_or_answer(press)
+
+
+def _in_order(tool: Tool, subject: str, key: str | None, body: Callable[[], Any]) -> tuple[str, presses.Body]:
+    """Key and body, after the ticket: a sound press reads its ticket in the statement that opens the receipt, so it is
+    looked for here only when something else is wrong.
+
+    Raises: NotFound; what is wrong with key or body.
+    """
     try:
-        parsed = parse_key(key)
-        valid = presses.validate(body(), subject=subject)
+        return parse_key(key), presses.validate(body(), subject=subject)
     except ReceiptsError:
-        # the ticket's turn comes first; a sound press reads it in the statement that opens the receipt
-        if ledger.context(contract, subject) is None:
+        if ledger.context(tool, subject) is None:
             raise NotFound from None
         raise
-    press = _Press(
-        user=user,
-        tool=contract,
-        subject=subject,
-        key=parsed,
-        notes=valid.notes,
-        fingerprint=presses.fingerprint(route=tool, subject=subject, body=valid),
-        trigger=trigger,
-        queued=respond_async,
-        begun=begun,
-    )
-    return _open_or_answer(press)
-
-
-def _throttle(user_id: uuid.UUID, key: str | None) -> None:
-    """Raises: Throttled, unless the ledger can answer this key without a fill."""
-    rate = throttle.Rate.parse(settings.THROTTLE_PRESSES)
-    if rate is None:
-        return
-    seconds = throttle.seconds_until_next_press(user_id, rate)
-    if seconds and not _known_answer(user_id, key):
-        raise Throttled(retry_after=seconds)
 
 
 def _known_answer(user_id: uuid.UUID, key: str | None) -> Receipt | None:
@@ -275,7 +271,11 @@ def retry(*, user: Any, receipt: Receipt, respond_async: bool = False) -> Filing
         raise PermissionDenied
     if receipt.status == Status.APPLIED or (receipt.status == Status.FAILED and not receipt.retryable):
         return Filing(receipt=receipt, deduplicated=True)
-    _throttle(user.pk, None)
+    with throttle.turn(user.pk):
+        return _retry(user, receipt, respond_async)
+
+
+def _retry(user: Any, receipt: Receipt, respond_async: bool) -> Filing:
     notes = attempts.unsealed(receipt)["notes"]
     context = ledger.context(attempts.tool_of(receipt), receipt.subject)
     if context is None:

@@ -313,6 +313,27 @@ class TestThrottle:
 
         assert press(key="follow-7f3a").deduplicated
 
+    def test_holds_for_presses_of_the_same_moment(self, press: Presser, settings: Any) -> None:
+        settings.THROTTLE_PRESSES = "3/min"
+        outcomes: list[str] = []
+
+        def one() -> None:
+            try:
+                flow.wait(press())
+                outcomes.append("filed")
+            except errors.Throttled:
+                outcomes.append("throttled")
+            finally:
+                connection.close()
+
+        threads = [threading.Thread(target=one) for _ in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert sorted(outcomes) == ["filed"] * 3 + ["throttled"] * 9
+
     def test_counts_retries_too(self, press: Presser, desk: Provider, settings: Any) -> None:
         settings.THROTTLE_PRESSES = "2/min"
         desk.fails(500)
