@@ -199,6 +199,11 @@ class Server:
         self._users: int | None = users
         self._keeper = keeper
 
+    @property
+    def ended(self) -> bool:
+        """Did the server end though it is in use (killed, out of memory)?"""
+        return self._keeper.poll() is not None if self._keeper is not None else postmaster(self.place) is None
+
     def stop(self) -> None:
         """End this use and, if it was the last, wait until the server is down. A second call does nothing."""
         if self._users is None:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from receipts_project import instance
+from receipts_project import embedded_postgres, instance
 from receipts_project.children import Child
 from receipts_project.embedded_postgres import EmbeddedPostgresError, Server, ensure
 from receipts_project.generated_secrets import make_password, read_or_create
@@ -32,6 +32,8 @@ USERS = ("lead", "lead2", "auditor", "operator", "admin")
 DEFAULT_HOST = "127.0.0.1"
 READY_SECONDS = 120.0
 STANDIN_SECONDS = 30.0
+REVIVALS = 3  # what ends PostgreSQL more often than this needs a person
+REVIVAL_SECONDS = 30.0  # within which a worker may notice, and end
 WEB_STOP_SECONDS = 45.0  # gunicorn's graceful timeout, and what it takes to leave
 HELP = """\
 environment:
@@ -62,6 +64,9 @@ class Launcher:
         self.children: list[Child] = []
         """Running, in the order in which they were started; stopped in the opposite order."""
         self.signals = 0
+        self.revived = 0
+        """How often PostgreSQL was started again."""
+        self.revived_at = float("-inf")
 
     # ── starting
     # ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -81,6 +86,7 @@ class Launcher:
             "PORT": str(self.port),
             "DEMO_PASSWORD": self.password(),
             "RECEIPTS_SUPERVISED": "1",
+            "DEMO_DATA": "1",
         }
         self.start_database()
         self.start_standin()
@@ -91,7 +97,7 @@ class Launcher:
         self.finish("static files", static)
         if self.standin_url is None and not self.environ.get("COMPLETIONS_URL"):
             self.await_standin()
-        self.keep("worker", *manage("worker"), stop_seconds=WEB_STOP_SECONDS)
+        self.children.append(self.begin_worker())
         self.start_web()
 
     def password(self) -> str:
@@ -129,6 +135,9 @@ class Launcher:
         config = "python:receipts_project.gunicorn_config"
         self.keep("web", "-m", "gunicorn", "--config", config, stop_seconds=WEB_STOP_SECONDS)
         self.wait_for(self.is_ready, READY_SECONDS, "the web process's /readyz")
+
+    def begin_worker(self) -> Child:
+        return self.begin("worker", *manage("worker"), stop_seconds=WEB_STOP_SECONDS)
 
     def is_ready(self) -> bool:
         """Does our own web process say so? Before it listens, somebody who took the port meanwhile could answer."""
@@ -193,10 +202,37 @@ class Launcher:
                 raise LaunchError(failure(child))
 
     def watch(self) -> None:
-        """Until a signal. Raises: LaunchError where a process ends by itself."""
+        """Until a signal. Raises: LaunchError where a process ends by itself, EmbeddedPostgresError."""
         while not self.signals:
+            self.revive_database()
+            self.revive_worker()
             self.require_children()
             time.sleep(0.2)
+
+    def revive_database(self) -> None:
+        """Start the embedded server again where it was killed; the web process then reconnects by itself.
+
+        Raises: EmbeddedPostgresError where it does not start, LaunchError where it ends again and again.
+        """
+        if self.database is None or not self.database.ended:
+            return
+        words = embedded_postgres.last_words(self.database.place.log)
+        self.revived += 1
+        if self.revived > REVIVALS:
+            raise LaunchError(f"PostgreSQL ended {self.revived} times ({words}).")
+        self.database.stop()
+        self.database = ensure(self.data_dir)
+        self.revived_at = time.monotonic()
+        self.say(f"PostgreSQL had ended ({words}) and was started again")
+
+    def revive_worker(self) -> None:
+        """The web process reconnects; a worker ends with its database."""
+        if time.monotonic() > self.revived_at + REVIVAL_SECONDS:
+            return
+        for place, child in enumerate(self.children):
+            if child.name == "worker" and child.ended:
+                self.children[place] = self.begin_worker()
+                self.say("the worker had ended with it and was started again")
 
     # ── stopping
     # ──────────────────────────────────────────────────────────────────────────────────────────────

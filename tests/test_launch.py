@@ -256,6 +256,7 @@ class TestRun:
 
     def test_after_a_kill_of_the_group_nothing_runs_on_and_the_next_start_works(self, instance, data_dir):
         """The kernel stops PostgreSQL; every other process is in the group."""
+        assert any("manage.py worker" in command for command in instance.group())
         base = str(embedded.place_of(data_dir).base)
         related = {command: group for _, group, command in processes() if base in command}
         outside = [command for command, group in related.items() if group != instance.process.pid]
@@ -289,6 +290,35 @@ class TestRun:
         assert "web.log" in instance.said
         wait_until(lambda: instance.group() == [])
 
+    def test_the_worker_is_one_of_them(self, instance):
+        worker = child(instance, "manage.py worker")
+        assert instance.signal_group(signal.SIGTERM) == 0, instance.said
+        stopped = re.findall(r"stopping (.*)", instance.said)
+        assert stopped.index("web") < stopped.index("worker") < stopped.index("PostgreSQL")
+        assert worker not in [pid for pid, _, _ in processes()]
+        assert "Traceback" not in (instance.data_dir / "logs" / "worker.log").read_text()
+
+    def test_a_worker_that_ends_by_itself_is_named(self, instance):
+        os.kill(child(instance, "manage.py worker"), signal.SIGKILL)
+        assert instance.wait() == 1
+        assert "worker ended (signal SIGKILL)" in instance.said
+        assert "worker.log" in instance.said
+        wait_until(lambda: instance.group() == [])
+
+    def test_a_killed_database_is_started_again(self, instance, data_dir):
+        place = embedded.place_of(data_dir)
+        killed = embedded.postmaster(place)
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: instance.get("/readyz") == 503)
+        wait_until(lambda: instance.get("/readyz") == 200)
+        assert embedded.postmaster(place) not in (None, killed)
+        time.sleep(5)  # time for the others to fall over it
+        assert instance.get("/readyz") == 200
+        assert child(instance, "manage.py worker")
+        assert instance.signal_group(signal.SIGINT) == 0, instance.said
+        assert re.findall(r"PostgreSQL had ended .* and was started again", instance.said)
+        assert embedded.postmaster(place) is None
+
     def test_commands_beside_it_need_its_environment_and_nothing_more(self, instance, data_dir):
         beside = {"DATA_DIR": data_dir, "PORT": instance.port}
         assert manage("database_url", **beside).stdout.strip() == embedded.dsn(data_dir)
@@ -314,6 +344,12 @@ class TestRun:
                 other.signal_group(signal.SIGKILL)
             embedded.wait_until_down(embedded.place_of(other_dir), 20)
             embedded.remove(other_dir)
+
+
+def child(instance: Instance, command: str) -> int:
+    """The pid of the launcher's own child with this in its command line."""
+    (found,) = (pid for pid, _, said in processes() if command in said and parent(pid) == instance.process.pid)
+    return found
 
 
 def parent(pid: int) -> int:
