@@ -41,6 +41,27 @@ def test_forty_presses_at_once_are_as_many_as_the_rate_allows(alice: User, setti
     assert len(throttle._turns) == 0, "no lock outlives its presses"
 
 
+def test_a_press_counts_only_once_the_one_before_has_opened(alice: User, settings: Any) -> None:
+    settings.THROTTLE_PRESSES = "1/min"
+
+    def press() -> str:
+        try:
+            with throttle.turn(alice.pk):
+                return "went through"
+        except Throttled:
+            return "throttled"
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with throttle.turn(alice.pk):
+            other = pool.submit(press)
+            with pytest.raises(TimeoutError):
+                other.result(0.5)
+            factories.pending(alice)
+        assert other.result(20) == "throttled"
+
+
 def test_people_do_not_wait_for_each_other(alice: User, bob: User, settings: Any) -> None:
     settings.THROTTLE_PRESSES = "1/min"
     with throttle.turn(alice.pk), throttle.turn(bob.pk):
