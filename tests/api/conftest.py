@@ -11,8 +11,8 @@ from knox.models import AuthToken
 
 from receipts_project.accounts.models import User
 from receipts_project.accounts.roles import LEADS
-from tests.flow.conftest import end_runner
 from tests.factories import alice, auditor, bob, charlie, desk, operator, person
+from tests.flow.conftest import end_runner
 from tests.flow.provider import Provider
 
 __all__ = ["alice", "auditor", "bob", "charlie", "desk", "operator"]
