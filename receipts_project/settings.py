@@ -154,6 +154,7 @@ LOGOUT_REDIRECT_URL = "login"
 AXES_FAILURE_LIMIT = 8
 AXES_COOLOFF_TIME = timedelta(minutes=10)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # the name alone would let anyone lock the auditor out
+AXES_LOCKOUT_TEMPLATE = "locked_out.html"  # the console's sign-in; the leads' renders it itself
 AXES_RESET_ON_SUCCESS = True
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
