@@ -19,6 +19,7 @@ from types import FrameType
 from receipts_project import embedded_postgres, instance
 from receipts_project.children import Child
 from receipts_project.embedded_postgres import EmbeddedPostgresError, Server, ensure
+from receipts_project.environment import load_settings
 from receipts_project.generated_secrets import make_password, read_or_create
 from receipts_project.launch_checks import (
     LaunchError,
@@ -72,10 +73,12 @@ class Launcher:
     # ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def check(self) -> None:
-        """Raises: LaunchError."""
+        """Raises: LaunchError; SystemExit with the sentence of a setting that cannot be meant."""
         require_free_port(self.host, self.port)
         require_writable(self.data_dir)
         require_given_database(self.environ)
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "receipts_project.settings")
+        load_settings()
 
     def start(self) -> None:
         """Raises: LaunchError, EmbeddedPostgresError, StoppedError."""

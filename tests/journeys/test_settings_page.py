@@ -23,7 +23,7 @@ PLACEHOLDER_KEY = "key"  # the page writes an ellipsis, which no header can carr
 
 
 def read_by_settings() -> set[str]:
-    return set(re.findall(r'env\.\w+\(\s*"([A-Z_]+)"', SETTINGS))
+    return set(re.findall(r'environment\.\w+\(\s*"([A-Z_]+)"', SETTINGS))
 
 
 def test_every_name_is_read_by_the_settings() -> None:
