@@ -240,8 +240,8 @@ def _decision(filled: fill.Filled | ReceiptsError) -> ledger.Decision:
         return ledger.Decision()
     facts = filled.facts
     usage = facts.usage or {}
-    # everything in it came from outside: the answer's model name and id as much as its words
-    record = redact(_without_key(facts.as_json()))
+    record = _without_key(facts.as_json())
+    record |= {name: redact(record[name]) for name in _FROM_OUTSIDE}
     return ledger.Decision(
         record=record,
         # what passed the gates is what was proposed, redacted once
@@ -254,6 +254,9 @@ def _decision(filled: fill.Filled | ReceiptsError) -> ledger.Decision:
         fill_ms=facts.fill_ms,
     )
 
+
+#: What the provider writes: the answer's model name and id as much as its words. The rest is ours: hashes, figures.
+_FROM_OUTSIDE = ("proposed", "model", "finish_reason", "response_id", "usage")
 
 #: What the columns hold; a provider that counts further than that is not counting tokens.
 _COUNT_MAX = 2**31 - 1
