@@ -85,14 +85,15 @@ def tell(receipt: Receipt, now: dt.datetime) -> Story:
 
 def _timeline(receipt: Receipt, attempts: list[Attempt], events: list[AuditEvent]) -> list[Moment]:
     moments = [Moment(at=receipt.created_at, what=_opened(receipt), who=person(receipt.user))]
-    for attempt in attempts:
-        moments += _attempt(attempt)
-    if receipt.started_at and receipt.settled_at is None:
-        moments.append(Moment(at=receipt.started_at, what=f"Attempt {receipt.attempt} began", tone="drafting"))
+    # a deed has the very instant of what it caused, and is told first
     moments += [
         Moment(at=event.at, what=_deed(event), who=person(event.actor) if event.actor else "the system")
         for event in events
     ]
+    for attempt in attempts:
+        moments += _attempt(attempt)
+    if receipt.started_at and receipt.settled_at is None:
+        moments.append(Moment(at=receipt.started_at, what=f"Attempt {receipt.attempt} began", tone="drafting"))
     return sorted(moments, key=lambda moment: moment.at)
 
 

@@ -15,7 +15,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_safe, require_http_methods, require_POST
 
 from receipts import attempts, errors, flow
 from receipts.api import visible_receipts
@@ -55,7 +55,7 @@ def new_key() -> str:
 # ── board ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@require_GET
+@require_safe
 @never_cache
 @login_required
 def board(request: HttpRequest) -> HttpResponse:
@@ -229,7 +229,7 @@ def _notes_of(request: HttpRequest, receipt_id: str) -> str:
 # ── receipts ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@require_GET
+@require_safe
 @never_cache
 @login_required
 def receipts(request: HttpRequest) -> HttpResponse:
@@ -241,7 +241,7 @@ def receipts(request: HttpRequest) -> HttpResponse:
     return render(request, "receipts.html", {"section": "receipts", "page": page, "rows": rows, "now": timezone.now()})
 
 
-@require_GET
+@require_safe
 @never_cache
 @login_required
 def receipt(request: HttpRequest, receipt_id: UUID) -> HttpResponse:
