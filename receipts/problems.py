@@ -16,7 +16,8 @@ from psycopg_pool import PoolTimeout
 from rest_framework import exceptions as drf_errors
 
 from receipts import errors
-from receipts.errors import REASONS, ReceiptsError
+from receipts.errors import ReceiptsError
+from receipts.explanations import explain
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ DATABASE_RETRY_AFTER = 1
 def describe(error: ReceiptsError) -> dict[str, Any]:
     """The problem as JSON: `type, title, status, detail, code, retryable, owner, next_step`, and where they exist
     `reason` with its sentence, `receipt_id`, `fields`."""
-    reason = REASONS[error.reason] if error.reason else None
+    why = explain(error.code, error.reason)
     body: dict[str, Any] = {
         "type": TYPE_BASE + error.code,
         "title": error.title,
@@ -38,11 +39,11 @@ def describe(error: ReceiptsError) -> dict[str, Any]:
         "detail": error.detail,
         "code": error.code,
         "retryable": error.retryable,
-        "owner": reason.owner if reason else error.owner,
-        "next_step": reason.next_step if reason else error.next_step,
+        "owner": why.owner,
+        "next_step": why.next_step,
     }
-    if reason:
-        body |= {"reason": error.reason, "reason_detail": reason.sentence}
+    if error.reason:
+        body |= {"reason": error.reason, "reason_detail": why.sentence}
     if error.receipt_id:
         body["receipt_id"] = error.receipt_id
     if error.fields:

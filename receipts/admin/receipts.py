@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 
 from receipts import ledger
 from receipts.admin import search, show
+from receipts.admin.attempt_columns import AttemptColumns
 from receipts.admin.filters import (
     AttentionFilter,
     ErrorCodeFilter,
@@ -23,29 +24,13 @@ from receipts.admin.readonly import ReadOnlyAdmin, ReadOnlyInline
 from receipts.models import Attempt, AuditEvent, Receipt, Run
 
 
-class AttemptInline(ReadOnlyInline):
+class AttemptInline(AttemptColumns, ReadOnlyInline):
     """The attempts that have ended, in their order: the timeline of the receipt."""
 
     model = Attempt
     verbose_name_plural = "Attempts"
     ordering = ("attempt",)
     fields = readonly_fields = ("attempt", "who", "started", "finished", "came_to", "what_happened", "gate")
-
-    def who(self, attempt: Attempt) -> str:
-        return attempt.actor.username
-
-    def started(self, attempt: Attempt) -> str:
-        return show.moment(attempt.started_at)
-
-    def finished(self, attempt: Attempt) -> str:
-        return show.moment(attempt.finished_at)
-
-    @admin.display(description="outcome")
-    def came_to(self, attempt: Attempt) -> str:
-        return show.badge(attempt.status)
-
-    def what_happened(self, attempt: Attempt) -> str:
-        return show.sentence(attempt.error_code, attempt.error_reason)
 
     @admin.display(description="stopped at gate")
     def gate(self, attempt: Attempt) -> str:
