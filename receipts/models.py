@@ -40,6 +40,9 @@ class Run(models.Model):
     slot = models.DateTimeField(null=True, blank=True, help_text="scheduled instant, UTC; one run a slot")
     started_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True, blank=True, help_text="set for runs that hold others")
+    planned = models.PositiveIntegerField(
+        null=True, blank=True, help_text="how many receipts a workflow's run set out to open; empty until it has chosen"
+    )
     manifest = models.JSONField(help_text="app version, contract hashes, provider host, model, mode, budgets")
 
     class Meta:
@@ -297,6 +300,7 @@ class Verb(models.TextChoices):
     RETRY = "retry", "retried"
     REPLAY = "replay", "replayed"
     CANCEL = "cancel", "cancelled"
+    HOLD = "hold", "held back"
     RETARGET_REFUSED = "retarget_refused", "the model tried to change the ticket"
     ACCESS_REFUSED = "access_refused", "was refused"
     VIEW_SEALED_INPUT = "view_sealed_input", "looked at a sealed input"
@@ -341,3 +345,44 @@ class SealedInput(models.Model):
 
     def __str__(self) -> str:
         return f"sealed input of {self.receipt_id}"
+
+
+class Schedule(models.Model):
+    """Since when a workflow has been on its present schedule: the slots that are owed begin there."""
+
+    workflow = models.TextField(primary_key=True, db_collation="C")
+    cron = models.TextField(db_collation="C", help_text="five fields, in the zone")
+    zone = models.TextField(db_collation="C", help_text="IANA name")
+    since = models.DateTimeField()
+
+    class Meta:
+        db_table = "schedules"
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return f"{self.workflow} at {self.cron} ({self.zone})"
+
+
+class Circuit(models.Model):
+    """What the workers know together of a provider that does not answer. No row: nothing speaks against it."""
+
+    provider = models.TextField(primary_key=True, db_collation="C", help_text="its host, as receipts name it")
+    failures = models.PositiveIntegerField(help_text="in a row")
+    last_failure_at = models.DateTimeField()
+    last_reason = models.TextField(db_collation="C", help_text="`provider_unavailable` and the like")
+    open_since = models.DateTimeField(null=True, blank=True, help_text="unwatched attempts have waited since then")
+    open_until = models.DateTimeField(null=True, blank=True, help_text="then one of them may try")
+    probe_until = models.DateTimeField(null=True, blank=True, help_text="one of them is trying, until then at most")
+
+    class Meta:
+        db_table = "circuits"
+        default_permissions = ("view",)
+        constraints = [
+            models.CheckConstraint(
+                condition=_none_null("open_since", "open_until") | _all_null("open_since", "open_until", "probe_until"),
+                name="open_circuit_has_an_end",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.provider
