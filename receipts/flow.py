@@ -1,4 +1,4 @@
-"""The order of things: file, retry, sweep. No HTTP.
+"""The order of things: file, retry, sweep; what a worker begins is in `receipts.queued`. No HTTP.
 
 One street: checks → ledger (commit 1) → fill → tool.apply + ledger (commit 2). A press in the browser, the API, a
 retry and a scheduled run all walk it; they differ in what they wait for.
@@ -28,13 +28,10 @@ from receipts.errors import (
     DatabaseUnavailable,
     IdempotencyInFlight,
     IdempotencyKeyReused,
-    InputExpired,
     NotFound,
     Overloaded,
     PermissionDenied,
     ReceiptsError,
-    Superseded,
-    TicketConflict,
     from_row,
 )
 from receipts.jobs import enqueue_attempt
@@ -294,73 +291,6 @@ def _taken_over(receipt: Receipt, user: Any, *, queued: bool) -> Receipt:
     if reopened is None:
         raise IdempotencyInFlight(receipt_id=str(receipt.pk), retry_after=1)
     return reopened
-
-
-# ── what the worker begins ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def begin_queued(receipt_id: uuid.UUID, attempt: int) -> Inflight | None:
-    """Begin a queued attempt in this process. None: it was begun, cancelled or swept before; nothing is to be done.
-
-    Raises: Overloaded; its job comes back later.
-    """
-    receipt = ledger.read(receipt_id)
-    if receipt is None or not receipt.queued or receipt.attempt != attempt or not _held(receipt):
-        return None
-    with place() as taken:
-        begun = time.monotonic()
-        started = ledger.begin(receipt, settings.ATTEMPT_DEADLINE_SECONDS)
-        return None if started is None else _continue(taken, started, begun)
-
-
-def retry_unwatched(receipt_id: uuid.UUID, attempt: int) -> Inflight | None:
-    """Continue a receipt that failed retryably while nobody watched: the same receipt, next attempt, by the system.
-
-    None: somebody else continued it, or another receipt of its lineage speaks for it now.
-    Raises: Overloaded; the job comes back later.
-    """
-    receipt = ledger.read(receipt_id)
-    if receipt is None or receipt.attempt != attempt or receipt.status != Status.FAILED or not receipt.retryable:
-        return None
-    if not _held(receipt):
-        return None
-    with place() as taken:
-        begun = time.monotonic()
-        try:
-            started = ledger.reopen(
-                receipt, actor_id=receipt.user_id, seconds=settings.ATTEMPT_DEADLINE_SECONDS, by_system=True
-            )
-        except Superseded:
-            return None
-        return None if started is None else _continue(taken, started, begun)
-
-
-def _held(receipt: Receipt) -> bool:
-    """Whether this worker holds the receipt's contract; another version of the product may."""
-    try:
-        attempts.tool_of(receipt)
-    except ContractGone:
-        log.warning("receipt %s waits for contract %s, which is not held here", receipt.pk, receipt.contract)
-        return False
-    return True
-
-
-def _continue(taken: attempts.Place, receipt: Receipt, begun: float) -> Inflight | None:
-    """Run an attempt whose private input lies sealed; where it cannot run, it is settled here."""
-    context = ledger.context(attempts.tool_of(receipt), receipt.subject)
-    if context is None:
-        _refuse(receipt, TicketConflict(reason="ticket_gone"))
-        return None
-    try:
-        notes = attempts.unsealed(receipt)["notes"]
-    except InputExpired as expired:
-        _refuse(receipt, expired)
-        return None
-    return taken.start(receipt, context, notes, begun)
-
-
-def _refuse(receipt: Receipt, error: ReceiptsError) -> None:
-    ledger.settle_failed(receipt, error, replayable=attempts.tool_of(receipt).replayable(Outcome.FAILED))
 
 
 # ── waiting and answering ────────────────────────────────────────────────────────────────────────────────────────

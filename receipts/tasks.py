@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from procrastinate import JobContext, RetryStrategy
 from procrastinate.contrib.django import app
 
-from receipts import flow, ledger
+from receipts import flow, ledger, queued
 from receipts.jobs import QUEUE
 from receipts.models import Receipt
 from receipts.runner import Inflight, runner
@@ -30,13 +30,13 @@ STALLED_SECONDS = 30
 @app.task(name="receipts.run_attempt", queue=QUEUE, retry=AGAIN)
 async def run_attempt(receipt_id: str, attempt: int) -> None:
     """Begin a queued attempt and see it to its end."""
-    await _wait(await runner().in_settler(lambda: flow.begin_queued(uuid.UUID(receipt_id), attempt)))
+    await _wait(await runner().in_settler(lambda: queued.begin_queued(uuid.UUID(receipt_id), attempt)))
 
 
 @app.task(name="receipts.retry_attempt", queue=QUEUE, retry=AGAIN)
 async def retry_attempt(receipt_id: str, attempt: int) -> None:
     """Continue a receipt that nobody watches, after a retryable end."""
-    await _wait(await runner().in_settler(lambda: flow.retry_unwatched(uuid.UUID(receipt_id), attempt)))
+    await _wait(await runner().in_settler(lambda: queued.retry_unwatched(uuid.UUID(receipt_id), attempt)))
 
 
 async def _wait(inflight: Inflight | None) -> None:

@@ -12,7 +12,7 @@ import pytest
 from django.db.models.signals import post_init
 from django.test import Client
 
-from receipts import flow
+from receipts import queued
 from receipts.models import Receipt
 from receipts_project.accounts.models import User
 from tests.api.conftest import Api
@@ -172,7 +172,7 @@ class TestAsync:
         response = press(Prefer=prefer)
         assert (response.status_code, response["Preference-Applied"]) == (202, "respond-async")
         assert response.json()["status"] == "pending"
-        running = flow.begin_queued(uuid.UUID(response.json()["receipt_id"]), 1)
+        running = queued.begin_queued(uuid.UUID(response.json()["receipt_id"]), 1)
         assert running
         running.future.result(20)
         assert api(alice).get(response["Location"]).json()["status"] == "applied"

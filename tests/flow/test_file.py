@@ -13,7 +13,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from receipts import errors, flow, ledger
+from receipts import errors, flow, ledger, queued
 from receipts.models import Attempt, AuditEvent, Receipt, Run, SealedInput
 from receipts.runner import Inflight
 from receipts.sealing import sealer
@@ -551,16 +551,16 @@ class TestAsync:
         assert sql("SELECT task_name, args->>'receipt_id' FROM procrastinate_jobs") == [
             ("receipts.run_attempt", str(filing.receipt.pk))
         ]
-        settled = worked(flow.begin_queued(filing.receipt.pk, 1))
+        settled = worked(queued.begin_queued(filing.receipt.pk, 1))
         assert settled.status == "applied"
         assert settled.deadline_at - settled.started_at == timedelta(seconds=30)
 
     def test_job_that_comes_twice_begins_once(self, press: Presser, desk: Provider) -> None:
         filing = press(respond_async=True)
 
-        worked(flow.begin_queued(filing.receipt.pk, 1))
+        worked(queued.begin_queued(filing.receipt.pk, 1))
 
-        assert flow.begin_queued(filing.receipt.pk, 1) is None
+        assert queued.begin_queued(filing.receipt.pk, 1) is None
         assert desk.calls == 1
 
     def test_job_is_written_with_the_receipt_or_not_at_all(
@@ -585,12 +585,12 @@ class TestSystemRetry:
 
     def test_continues_what_nobody_watches_until_it_is_applied(self, press: Presser, desk: Provider) -> None:
         desk.fails(500)
-        first = worked(flow.begin_queued(press(respond_async=True).receipt.pk, 1))
+        first = worked(queued.begin_queued(press(respond_async=True).receipt.pk, 1))
         assert (first.status, first.retryable) == ("failed", True)
         assert first.next_attempt_at
         desk.says(GOOD)
 
-        second = worked(flow.retry_unwatched(first.pk, 1))
+        second = worked(queued.retry_unwatched(first.pk, 1))
 
         assert (second.status, second.attempt, second.next_attempt_at) == ("applied", 2, None)
         event = AuditEvent.objects.get(verb="retry")
@@ -603,10 +603,10 @@ class TestSystemRetry:
     def test_ends_after_so_many_attempts(self, press: Presser, desk: Provider, settings: Any) -> None:
         settings.RETRY_ATTEMPTS = 3
         desk.fails(500)
-        row = worked(flow.begin_queued(press(respond_async=True).receipt.pk, 1))
+        row = worked(queued.begin_queued(press(respond_async=True).receipt.pk, 1))
         for attempt in (1, 2):
             assert row.next_attempt_at
-            row = worked(flow.retry_unwatched(row.pk, attempt))
+            row = worked(queued.retry_unwatched(row.pk, attempt))
 
         assert (row.attempt, row.next_attempt_at) == (3, None)
 
@@ -619,13 +619,13 @@ class TestSystemRetry:
     def test_leaves_a_permanent_end_alone(self, press: Presser, desk: Provider) -> None:
         desk.says("not json")
 
-        assert worked(flow.begin_queued(press(respond_async=True).receipt.pk, 1)).next_attempt_at is None
+        assert worked(queued.begin_queued(press(respond_async=True).receipt.pk, 1)).next_attempt_at is None
 
     def test_honours_what_the_provider_asked_for(self, press: Presser, desk: Provider) -> None:
         desk.fails(429)
         desk.headers["Retry-After"] = "40"
 
-        row = worked(flow.begin_queued(press(respond_async=True).receipt.pk, 1))
+        row = worked(queued.begin_queued(press(respond_async=True).receipt.pk, 1))
 
         assert row.settled_at
         assert row.next_attempt_at
@@ -633,17 +633,17 @@ class TestSystemRetry:
 
     def test_person_who_comes_first_wins(self, press: Presser, desk: Provider) -> None:
         desk.fails(500)
-        row = worked(flow.begin_queued(press(key="follow-7f3a", respond_async=True).receipt.pk, 1))
+        row = worked(queued.begin_queued(press(key="follow-7f3a", respond_async=True).receipt.pk, 1))
         desk.says(GOOD)
         press.settled(key="follow-7f3a")
 
-        assert flow.retry_unwatched(row.pk, 1) is None
+        assert queued.retry_unwatched(row.pk, 1) is None
         assert Followup.objects.count() == 1
 
     def test_swept_attempt_is_continued_too(self, press: Presser, desk: Provider) -> None:
         desk.gate.clear()
         filing = press(respond_async=True)
-        running = flow.begin_queued(filing.receipt.pk, 1)
+        running = queued.begin_queued(filing.receipt.pk, 1)
         desk.wait_for_calls(1)
         overdue(filing.receipt)
         assert flow.sweep() == 1
@@ -651,7 +651,7 @@ class TestSystemRetry:
         assert running
         running.future.result(20)
 
-        assert worked(flow.retry_unwatched(filing.receipt.pk, 1)).status == "applied"
+        assert worked(queued.retry_unwatched(filing.receipt.pk, 1)).status == "applied"
         assert Followup.objects.count() == 1
 
 

@@ -11,7 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from receipts import errors, flow, ledger, runner
+from receipts import errors, flow, ledger, queued, runner
 from receipts.contracts import Applied, Arguments, Context, ToolRefusal, registry
 from receipts.models import Attempt, AuditEvent, Receipt, SealedInput
 from tests.flow.conftest import Presser
@@ -49,7 +49,7 @@ class TestContractGone:
         assert sql("SELECT to_jsonb(t)::text FROM tool_receipts t") == before
 
     def test_worker_leaves_it_for_a_version_that_holds_it(self, gone: Receipt) -> None:
-        assert flow.retry_unwatched(gone.pk, 1) is None
+        assert queued.retry_unwatched(gone.pk, 1) is None
         assert ledger.read(gone.pk).attempt == 1  # type: ignore[union-attr]
 
 
@@ -66,7 +66,7 @@ class TestInputExpired:
         queued = press(respond_async=True).receipt
         SealedInput.objects.update(expires_at=queued.created_at)
 
-        assert flow.begin_queued(queued.pk, 1) is None
+        assert queued.begin_queued(queued.pk, 1) is None
 
         row = ledger.read(queued.pk)
         assert row
