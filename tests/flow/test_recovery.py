@@ -63,12 +63,12 @@ class TestInputExpired:
         assert ledger.read(failed.pk).attempt == 1  # type: ignore[union-attr]
 
     def test_worker_settles_it_by_name(self, press: Presser) -> None:
-        queued = press(respond_async=True).receipt
-        SealedInput.objects.update(expires_at=queued.created_at)
+        waiting = press(respond_async=True).receipt
+        SealedInput.objects.update(expires_at=waiting.created_at)
 
-        assert queued.begin_queued(queued.pk, 1) is None
+        assert queued.begin_queued(waiting.pk, 1) is None
 
-        row = ledger.read(queued.pk)
+        row = ledger.read(waiting.pk)
         assert row
         assert (row.status, row.error_code, row.http_status, row.retryable) == ("failed", "input_expired", 409, False)
 
