@@ -20,8 +20,8 @@ from django.db import connection
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
-from receipts.attempts import provider
 from receipts.contracts import Registry, registry
+from receipts.manifest import provider
 from receipts.models import Receipt
 from receipts.sealing import Sealer
 from receipts.throttle import Rate

@@ -57,6 +57,23 @@ class Context:
     """Opaque mark of the conversation's state, to say afterwards whether it moved while the model wrote."""
     refusal: str | None = None
     """A reason (`ticket_closed`) why a press would be refused at apply; informs, does not decide."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """The domain's own data for `Tool.derive` and the change; never shown to a model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FollowOn:
+    """The next tool call that a change asks for: its receipt is opened, queued, with the stamp that applies the change.
+
+    A change that has to leave the database asks for its delivery so: the outbox row, the applied receipt and the
+    pending delivery are one commit.
+    """
+
+    tool: str
+    subject: str
+    key: str
+    """The idempotency key, with a prefix that clients may not send (`outbox:`)."""
+    arguments: Arguments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +84,9 @@ class Applied:
     """The changed thing's id: `FUP-…`."""
     context_moved: bool = False
     """The conversation changed while the model wrote; said on the receipt, does not block."""
+    output: dict[str, Any] | None = None
+    """What the tool found or did beyond the reference, JSON-safe; kept, redacted, in the attempt's `tool_result`."""
+    follow_on: FollowOn | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +117,31 @@ class Statement:
     """
 
 
+@dataclass(frozen=True, kw_only=True)
+class Handover:
+    """A change outside the database, made between the two commits: at most once.
+
+    `hand_over(arguments, receipt)` runs without a transaction. It may read the database first, and closes its
+    connection before it talks to the outside. It raises NotHandedOver where it is certain that nothing left; after
+    anything else that it raises, and where its process dies, the receipt is settled `outcome_unknown`: said, not
+    guessed, and never run again.
+    """
+
+    hand_over: Callable[[Arguments, Any], Applied]
+
+
+class NotHandedOver(Exception):
+    """Nothing has left: certain, because the other side was not reached or said no.
+
+    `reason` is a key of `receipts.errors.REASONS`, below the code `delivery_failed`.
+    """
+
+    def __init__(self, reason: str, *, retryable: bool) -> None:
+        self.reason = reason
+        self.retryable = retryable
+        super().__init__(reason)
+
+
 class ToolRefusal(Exception):
     """Raised by a tool's function when the domain will not take the change; the transaction rolls back.
 
@@ -122,17 +167,22 @@ class Tool:
     """The frozen JSON Schema 2020-12."""
     schema_sha256: str
     """Hex digest of the file's bytes, pinned here so that the file cannot drift."""
-    instruction: str
-    """What the model is told to do, in the system message. Never holds anybody's text."""
+    instruction: str = ""
+    """What the model is told to do, in the system message. Never holds anybody's text. Empty: no model."""
     route_field: str
     """The argument that the route owns: `ticket_id`."""
     subject_form: re.Pattern[str]
     """What a subject looks like; anything else is no subject, and never reaches the database."""
     read: Read
-    apply: Statement | Callable[[Arguments, Context, Any], Applied]
+    apply: Statement | Handover | Callable[[Arguments, Context, Any], Applied]
     """The change: a Statement, or (arguments, context, receipt) → Applied inside the apply transaction.
 
-    Locks and re-checks the subject itself. A function raises ToolRefusal.
+    Locks and re-checks the subject itself. A function raises ToolRefusal. A Handover leaves the database.
+    """
+    derive: Callable[[Context], Arguments] | None = None
+    """The arguments that the route itself knows: no model, and a press has nothing to say.
+
+    None: a model fills them from a person's notes, or the person gives them.
     """
 
     evidence: str = ""
@@ -203,6 +253,13 @@ class Registry:
         if not versions:
             raise KeyError(name)
         return self._tools[name, max(versions)]
+
+    def current(self, name: str, chosen: Mapping[str, int]) -> Tool:
+        """The version that new presses open: the one chosen (the setting CONTRACTS), else the newest.
+
+        Raises: KeyError when there is no such tool, or not that version of it.
+        """
+        return self.get(name, chosen[name]) if name in chosen else self.newest(name)
 
     def names(self) -> tuple[str, ...]:
         return tuple(sorted({name for name, _ in self._tools}))

@@ -241,6 +241,21 @@ class ApplyFailed(ReceiptsError):
     owner, next_step = Owner.SYSTEM, "Press again."
 
 
+class DeliveryFailed(ReceiptsError):
+    code, http_status, title = "delivery_failed", 502, "Not handed over"
+    default_detail = "It could not be handed over. Nothing has left."
+    owner, next_step = Owner.OPERATOR, "Put right what the reason names, then have it sent anew."
+
+
+class OutcomeUnknown(ReceiptsError):
+    code, http_status, title = "outcome_unknown", 504, "Outcome unknown"
+    default_detail = "It was being handed over when the connection or the process broke: it may have left, or not."
+    owner, next_step = (
+        Owner.OPERATOR,
+        "Look for it on the other side. It is never sent again by itself, and cannot be replayed.",
+    )
+
+
 class Abandoned(ReceiptsError):
     code, http_status, default_retryable, title = "abandoned", 504, True, "Abandoned"
     default_detail = "The process that worked on this ended before it could file. Nothing was filed."

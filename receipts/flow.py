@@ -11,7 +11,7 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -23,8 +23,6 @@ from receipts import attempts, ledger, presses, throttle, unwatched
 from receipts.attempts import place
 from receipts.contracts import Tool, registry
 from receipts.errors import (
-    Abandoned,
-    ContractGone,
     DatabaseUnavailable,
     IdempotencyInFlight,
     IdempotencyKeyReused,
@@ -36,11 +34,13 @@ from receipts.errors import (
 )
 from receipts.jobs import enqueue_attempt
 from receipts.keys import parse_key
-from receipts.lifecycle import Outcome, Status
+from receipts.lifecycle import Status
+from receipts.manifest import manifest, tool_of
 from receipts.models import Receipt, Trigger
 from receipts.redaction import input_hash
 from receipts.runner import Inflight
 from receipts.sealing import sealer
+from receipts.settlement import lost
 
 log = logging.getLogger(__name__)
 
@@ -65,12 +65,14 @@ class _Press:
     tool: Tool
     subject: str
     key: str
-    notes: str
+    given: presses.Input
     fingerprint: bytes
     trigger: Trigger
     queued: bool
     begun: float
     """Monotonic seconds when it began: every budget counts from here."""
+    parent_run_id: uuid.UUID | None = None
+    """The run of the workflow that pressed."""
 
 
 # ── file ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -83,7 +85,6 @@ def file(
     subject: str,
     key: str | None,
     body: Callable[[], Any],
-    trigger: Trigger = Trigger.PRESS,
     respond_async: bool = False,
 ) -> Filing:
     """Check a press, open its receipt (commit 1) and begin its attempt; or answer it from the ledger.
@@ -95,33 +96,76 @@ def file(
         TicketMismatch, IdempotencyKeyReused, IdempotencyInFlight, Superseded, Overloaded.
     """
     begun = time.monotonic()
-    contract = registry.newest(tool)
+    contract = registry.current(tool, settings.CONTRACTS)
     if not user.has_perm("receipts.file_followup"):
         raise PermissionDenied
     with throttle.turn(user.pk, answerable=lambda: _known_answer(user.pk, key)):
-        parsed, valid = _in_order(contract, subject, key, body)
+        parsed, given = _in_order(contract, subject, key, body)
         press = _Press(
             user=user,
             tool=contract,
             subject=subject,
             key=parsed,
-            notes=valid.notes,
-            fingerprint=presses.fingerprint(route=tool, subject=subject, body=valid),
-            trigger=trigger,
+            given=given,
+            fingerprint=presses.fingerprint(route=tool, subject=subject, given=given),
+            trigger=Trigger.PRESS,
             queued=respond_async,
             begun=begun,
         )
         return _open_or_answer(press)
 
 
-def _in_order(tool: Tool, subject: str, key: str | None, body: Callable[[], Any]) -> tuple[str, presses.Body]:
+def queue(
+    *,
+    tool: str,
+    user: Any,
+    subject: str,
+    key: str,
+    body: Mapping[str, Any],
+    trigger: Trigger,
+    parent_run_id: uuid.UUID | None,
+) -> Receipt:
+    """Press for a service: open a receipt that a worker begins, with its job, under the workflow's run.
+
+    The same key again is answered with its receipt as it is, and runs nothing: what failed, the system retries. No
+    throttle, which is for people and their scripts.
+
+    Raises: PermissionDenied, NotFound, InvalidRequest, IdempotencyKeyReused.
+    """
+    contract = registry.current(tool, settings.CONTRACTS)
+    if not user.has_perm("receipts.file_followup"):
+        raise PermissionDenied
+    given = presses.validate(body, subject=subject, tool=contract)
+    press = _Press(
+        user=user,
+        tool=contract,
+        subject=subject,
+        key=key,
+        given=given,
+        fingerprint=presses.fingerprint(route=tool, subject=subject, given=given),
+        trigger=trigger,
+        queued=True,
+        begun=time.monotonic(),
+        parent_run_id=parent_run_id,
+    )
+    context, receipt = ledger.open_receipt(_opening(press), enqueue_attempt)
+    if context is None:
+        raise NotFound
+    if receipt is None:
+        receipt = ledger.find(user.pk, key)
+        assert receipt is not None  # noqa: S101 - the key is taken, and receipts are never removed
+        _answered(press, receipt)
+    return receipt
+
+
+def _in_order(tool: Tool, subject: str, key: str | None, body: Callable[[], Any]) -> tuple[str, presses.Input]:
     """Key and body, after the ticket: a sound press reads its ticket in the statement that opens the receipt, so it is
     looked for here only when something else is wrong.
 
     Raises: NotFound; what is wrong with key or body.
     """
     try:
-        return parse_key(key), presses.validate(body(), subject=subject)
+        return parse_key(key), presses.validate(body(), subject=subject, tool=tool)
     except ReceiptsError:
         if ledger.context(tool, subject) is None:
             raise NotFound from None
@@ -153,7 +197,7 @@ def _open_or_answer(press: _Press) -> Filing:
             filing.receipt.user = press.user
             # of a takeover's budget the wait for the row is no part
             begun = press.begun if receipt else time.monotonic()
-            inflight = taken.start(filing.receipt, context, press.notes, begun)
+            inflight = taken.start(filing.receipt, context, press.given, begun)
             return Filing(receipt=filing.receipt, deduplicated=False, inflight=inflight)
     except Overloaded:
         # nothing may begin here; the ticket's turn and what the ledger knows still come first
@@ -183,14 +227,15 @@ def _opening(press: _Press) -> ledger.Opening:
         fingerprint=press.fingerprint,
         tool=press.tool,
         subject=press.subject,
-        input_hash=input_hash(press.subject, press.notes),
+        input_hash=input_hash(press.subject, press.given.text),
         workflow=press.tool.name,
         trigger=press.trigger.value,
-        manifest=attempts.manifest(press.tool),
-        sealed=sealer().seal({"notes": press.notes}),
+        manifest=manifest(press.tool),
+        sealed=sealer().seal(press.given.as_json()),
         sealed_days=settings.SEALED_INPUT_DAYS,
         seconds=settings.START_BY_SECONDS if press.queued else settings.ATTEMPT_DEADLINE_SECONDS,
         queued=press.queued,
+        parent_run_id=press.parent_run_id,
     )
 
 
@@ -235,7 +280,7 @@ def _take_over(receipt: Receipt, user: Any, *, queued: bool) -> Receipt | None:
 
     Raises: IdempotencyInFlight while its attempt may still end; Superseded; ContractGone.
     """
-    attempts.tool_of(receipt)
+    tool_of(receipt)
     if receipt.status == Status.PENDING:
         if not ledger.overdue(receipt):
             _in_flight(receipt)
@@ -273,8 +318,8 @@ def retry(*, user: Any, receipt: Receipt, respond_async: bool = False) -> Filing
 
 
 def _retry(user: Any, receipt: Receipt, respond_async: bool) -> Filing:
-    notes = attempts.unsealed(receipt)["notes"]
-    context = ledger.context(attempts.tool_of(receipt), receipt.subject)
+    given = presses.Input.of(attempts.unsealed(receipt))
+    context = ledger.context(tool_of(receipt), receipt.subject)
     if context is None:
         raise NotFound
     if respond_async:
@@ -282,7 +327,7 @@ def _retry(user: Any, receipt: Receipt, respond_async: bool) -> Filing:
     with place() as taken:
         begun = time.monotonic()
         reopened = _taken_over(receipt, user, queued=False)
-        return Filing(receipt=reopened, deduplicated=False, inflight=taken.start(reopened, context, notes, begun))
+        return Filing(receipt=reopened, deduplicated=False, inflight=taken.start(reopened, context, given, begun))
 
 
 def _taken_over(receipt: Receipt, user: Any, *, queued: bool) -> Receipt:
@@ -350,8 +395,5 @@ def sweep(limit: int = 1000) -> int:
 
 def _abandon(receipt: Receipt) -> Receipt | None:
     """None: it is not overdue, or somebody settled it first."""
-    try:
-        replayable = attempts.tool_of(receipt).replayable(Outcome.RETRYABLE)
-    except ContractGone:
-        replayable = False
-    return ledger.abandon(receipt, replayable=replayable, **unwatched.again(receipt, Abandoned()))
+    error, replayable = lost(receipt)
+    return ledger.abandon(receipt, error, replayable=replayable, **unwatched.again(receipt, error))

@@ -7,6 +7,7 @@ Only `receipts.ledger` writes these tables. The constraints say the rules by nam
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -16,6 +17,9 @@ from django.utils import timezone
 from receipts.contracts import Effect
 from receipts.ids import short_name, uuid7
 from receipts.lifecycle import LIVE, Outcome, Status, outcome
+
+#: The allow-list of tools that the database itself holds. A new tool stands here too, and in a migration.
+ALLOWED_TOOLS = ["check_contact_email", "close_ticket", "deliver_email", "email_requester", "file_followup"]
 
 
 class Trigger(models.TextChoices):
@@ -71,6 +75,8 @@ class Receipt(models.Model):
 
     #: Seconds that the provider asked us to wait; known to the process that ran the attempt, not kept.
     retry_after: int | None = None
+    #: What the tool found or did beyond the reference; kept in the attempt, here where somebody has just read it.
+    output: dict[str, Any] | None = None
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     user = models.ForeignKey(
@@ -166,7 +172,7 @@ class Receipt(models.Model):
                 name="one_live_write_per_lineage",
             ),
             models.CheckConstraint(condition=Q(status__in=list(Status)), name="receipt_status_known"),
-            models.CheckConstraint(condition=Q(tool_name__in=["file_followup"]), name="receipt_tool_allowed"),
+            models.CheckConstraint(condition=Q(tool_name__in=ALLOWED_TOOLS), name="receipt_tool_allowed"),
             models.CheckConstraint(condition=Q(effect__in=list(Effect)), name="receipt_effect_known"),
             models.CheckConstraint(condition=Q(attempt__gte=1), name="receipt_attempt_counts_from_one"),
             models.CheckConstraint(

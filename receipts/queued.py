@@ -11,10 +11,11 @@ import uuid
 
 from django.conf import settings
 
-from receipts import attempts, ledger
+from receipts import attempts, ledger, presses
 from receipts.attempts import place
 from receipts.errors import ContractGone, InputExpired, ReceiptsError, Superseded, TicketConflict
 from receipts.lifecycle import Outcome, Status
+from receipts.manifest import tool_of
 from receipts.models import Receipt
 from receipts.runner import Inflight
 
@@ -60,7 +61,7 @@ def retry_unwatched(receipt_id: uuid.UUID, attempt: int) -> Inflight | None:
 def _held(receipt: Receipt) -> bool:
     """Whether this worker holds the receipt's contract; another version of the product may."""
     try:
-        attempts.tool_of(receipt)
+        tool_of(receipt)
     except ContractGone:
         log.warning("receipt %s waits for contract %s, which is not held here", receipt.pk, receipt.contract)
         return False
@@ -69,17 +70,17 @@ def _held(receipt: Receipt) -> bool:
 
 def _continue(taken: attempts.Place, receipt: Receipt, begun: float) -> Inflight | None:
     """Run an attempt whose private input lies sealed; where it cannot run, it is settled here."""
-    context = ledger.context(attempts.tool_of(receipt), receipt.subject)
+    context = ledger.context(tool_of(receipt), receipt.subject)
     if context is None:
         _refuse(receipt, TicketConflict(reason="ticket_gone"))
         return None
     try:
-        notes = attempts.unsealed(receipt)["notes"]
+        given = presses.Input.of(attempts.unsealed(receipt))
     except InputExpired as expired:
         _refuse(receipt, expired)
         return None
-    return taken.start(receipt, context, notes, begun)
+    return taken.start(receipt, context, given, begun)
 
 
 def _refuse(receipt: Receipt, error: ReceiptsError) -> None:
-    ledger.settle_failed(receipt, error, replayable=attempts.tool_of(receipt).replayable(Outcome.FAILED))
+    ledger.settle_failed(receipt, error, replayable=tool_of(receipt).replayable(Outcome.FAILED))

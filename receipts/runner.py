@@ -133,6 +133,7 @@ class Runner:
         self._draining = False
         self._settling = threading.BoundedSemaphore(settings.SETTLE_THREADS)
         self._settlers = ThreadPoolExecutor(settings.SETTLE_THREADS, thread_name_prefix="settle")
+        self._outside = ThreadPoolExecutor(settings.HANDOVER_THREADS, thread_name_prefix="hand-over")
         self._loop = new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         ready: Future[None] = Future()
@@ -221,6 +222,17 @@ class Runner:
         """The same, awaited on any loop."""
         return await asyncio.wrap_future(self.submit(work))
 
+    async def outside(self, work: Callable[[], Answer]) -> Answer:
+        """Run a change outside the database in threads of its own: a slow mail server holds up no settling."""
+
+        def closing() -> Answer:
+            try:
+                return work()
+            finally:
+                connection.close()
+
+        return await asyncio.wrap_future(self._outside.submit(closing))
+
     async def settle(self, inflight: Inflight, work: Handover) -> Receipt | None:
         """Run commit 2 in the thread that waits for this attempt, if one does, else in the bounded pool."""
         waiter = inflight.take_waiter()
@@ -266,6 +278,7 @@ class Runner:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout=5)
         self._settlers.shutdown(wait=False, cancel_futures=True)
+        self._outside.shutdown(wait=False, cancel_futures=True)
         return len(waited.not_done)
 
 

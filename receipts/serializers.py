@@ -61,6 +61,7 @@ class ReceiptSerializer(serializers.Serializer[Any]):
     applied_at = serializers.DateTimeField(allow_null=True)
     overdue = serializers.BooleanField()
     model_decision = ObjectField(allow_null=True, help_text="what the model proposed and how it was judged")
+    tool_result = ObjectField(allow_null=True, help_text="what the tool did or found; null while pending")
     links = LinksSerializer()
 
 

@@ -71,8 +71,21 @@ def represent(receipt: Receipt, attempt: Attempt | None = None) -> dict[str, Any
         "applied_at": instant(receipt.applied_at),
         "overdue": receipt.is_overdue(now),
         "model_decision": attempt.model_decision if attempt else receipt.__dict__.get(DECISION),
+        "tool_result": _tool_result(receipt, attempt),
         "links": links(receipt),
     }
+
+
+def _tool_result(receipt: Receipt, attempt: Attempt | None) -> dict[str, Any] | None:
+    """What the attempt's row holds, from the receipt where nobody has read the attempt; None while pending."""
+    if attempt is not None:
+        kept: dict[str, Any] = attempt.tool_result
+        return kept
+    if receipt.status == Status.PENDING:
+        return None
+    error = {"code": receipt.error_code, "reason": receipt.error_reason} if receipt.error_code else None
+    output = {} if receipt.output is None else {"output": receipt.output}
+    return {"effect": str(receipt.effect), "result_ref": receipt.result_ref, "error": error, **output}
 
 
 def links(receipt: Receipt) -> dict[str, str]:
@@ -114,7 +127,7 @@ def replay_refusal(receipt: Receipt) -> str | None:
 
 
 def attach_decisions(receipts: Sequence[Receipt]) -> None:
-    """Leave each receipt's model decision on it, and whether its input is kept: one query for a whole page.
+    """Leave each receipt's model decision on it, its tool's output, and whether its input is kept: one query a page.
 
     Only of the current attempt: while attempt 2 runs, attempt 1's decision belongs to its run receipt.
     """
@@ -126,10 +139,14 @@ def attach_decisions(receipts: Sequence[Receipt]) -> None:
         return
     sealed = SealedInput.objects.filter(receipt_id=OuterRef("receipt_id"), expires_at__gt=Now())
     rows = Attempt.objects.filter(receipt_id__in=settled).annotate(kept=Exists(sealed))
-    for receipt_id, number, decision, kept in rows.values_list("receipt_id", "attempt", "model_decision", "kept"):
-        missing[receipt_id].__dict__[INPUT_KEPT] = kept
-        if missing[receipt_id].attempt == number:
-            missing[receipt_id].__dict__[DECISION] = decision
+    for receipt_id, number, decision, result, kept in rows.values_list(
+        "receipt_id", "attempt", "model_decision", "tool_result", "kept"
+    ):
+        receipt = missing[receipt_id]
+        receipt.__dict__[INPUT_KEPT] = kept
+        if receipt.attempt == number:
+            receipt.__dict__[DECISION] = decision
+            receipt.output = result.get("output")
 
 
 # ── run receipts and runs ────────────────────────────────────────────────────────────────────────────────────────

@@ -80,6 +80,17 @@ def json_object(name: str) -> dict[str, Any]:
     return value
 
 
+def contracts(name: str, default: str) -> dict[str, int]:
+    """`file_followup@2, close_ticket@1` → {"file_followup": 2, "close_ticket": 1}. Raises: ImproperlyConfigured."""
+    chosen: dict[str, int] = {}
+    for part in filter(None, (part.strip() for part in text(name, default).split(","))):
+        tool, _, version = part.partition("@")
+        if not tool or not version.isascii() or not version.isdigit() or len(version) > 4 or tool in chosen:
+            raise ImproperlyConfigured(f"{name} must name tools like file_followup@1, each once, not {_shown(name)}.")
+        chosen[tool] = int(version)
+    return chosen
+
+
 def time_zone(name: str, default: str) -> str:
     """Raises: ImproperlyConfigured for a zone that this machine does not know."""
     given = text(name, default)

@@ -172,6 +172,8 @@ DATABASES["default"]["OPTIONS"]["options"] = session_options(
     DATABASES["default"]["OPTIONS"].get("options", ""), lock_timeout_ms=APPLY_LOCK_TIMEOUT_MS, arguments=sys.argv
 )
 APPLY_STATEMENT_TIMEOUT_MS = environment.integer("APPLY_STATEMENT_TIMEOUT_MS", 5000)
+#: The version of a tool that new presses open, where it is not the newest. Receipts keep theirs.
+CONTRACTS = environment.contracts("CONTRACTS", "file_followup@1")
 #: Runs that nobody watches are continued by the system: so many attempts, so far apart, within so long.
 RETRY_ATTEMPTS = environment.integer("RETRY_ATTEMPTS", 5)
 RETRY_FIRST_SECONDS = environment.seconds("RETRY_FIRST_SECONDS", 5.0)
@@ -183,6 +185,8 @@ MAX_IN_FLIGHT = environment.integer("MAX_IN_FLIGHT", 512)
 MAX_STREAMS = environment.integer("MAX_STREAMS", 64)
 #: Threads that settle attempts. Each holds a connection only for commit 2.
 SETTLE_THREADS = environment.integer("SETTLE_THREADS", 8)
+#: Changes outside the database (mail) that one process makes at once.
+HANDOVER_THREADS = environment.integer("HANDOVER_THREADS", 8)
 NARRATION_PING_SECONDS = environment.seconds("NARRATION_PING_SECONDS", 10.0)
 #: Presses that start a fill, per user: "60/min", "5/s", "1000/hour", or "none".
 THROTTLE_PRESSES = environment.text("THROTTLE_PRESSES", "60/min")

@@ -124,7 +124,8 @@ class TicketChangeSerializer(Strict):
 class PressSerializer(serializers.Serializer[Any]):
     """The body of a press. Declared for OpenAPI; the flow validates it."""
 
-    notes = serializers.CharField(max_length=8000)
+    notes = serializers.CharField(required=False, max_length=8000, help_text="a model fills the arguments from these")
+    arguments = serializers.DictField(required=False, help_text="instead of notes: the arguments, given by hand")
     ticket_id = serializers.CharField(required=False, help_text="must equal the address's")
 
 

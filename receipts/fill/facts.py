@@ -72,4 +72,5 @@ class Filled:
     """Exactly as the model sent them; None when refused."""
     error: ReceiptsError | None
     """FillFailed, FillInvalid, ArgMismatch or DeadlineExceeded; None when filled."""
-    facts: Facts
+    facts: Facts | None
+    """None: no model was asked."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 
 from receipts.contracts import Context, Tool
 from receipts.errors import Superseded
@@ -118,6 +118,19 @@ def open_receipt(opening: Opening, enqueue: Enqueue | None = None) -> tuple[Cont
 
     receipt = with_job(write, enqueue)
     return context, receipt
+
+
+def open_follow_on(opening: Opening, enqueue: Enqueue) -> None:
+    """Open a queued receipt and its job in the caller's transaction: the next tool call that a change asks for.
+
+    Raises: RuntimeError where its key was used before or its subject is gone; the change then rolls back too.
+    """
+    if not connection.in_atomic_block:
+        raise RuntimeError("a follow-on stands or falls with the change that asks for it")
+    _context, receipt = _open(opening)
+    if receipt is None:
+        raise RuntimeError(f"the follow-on {opening.idempotency_key} cannot be opened")
+    enqueue(receipt)
 
 
 def _open(opening: Opening) -> tuple[Context | None, Receipt | None]:

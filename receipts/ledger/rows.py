@@ -69,6 +69,17 @@ def overdue(receipt: Receipt) -> bool:
         return receipt.status == Status.PENDING and bool(cursor.fetchone()[0])
 
 
+def holds(receipt: Receipt) -> bool:
+    """Whether this attempt still owns its row, by the database's clock: asked before something leaves the database."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT FROM tool_receipts WHERE id = %s AND attempt = %s AND {PENDING}"
+            " AND deadline_at > clock_timestamp()",
+            [receipt.id, receipt.attempt],
+        )
+        return cursor.fetchone() is not None
+
+
 def overdue_ids(limit: int) -> list[uuid.UUID]:
     """Pending receipts past their deadline, oldest first."""
     with connection.cursor() as cursor:

@@ -10,8 +10,18 @@ from typing import Any
 
 from django.db import DatabaseError, connection, transaction
 
-from receipts.contracts import Applied, Arguments, Context, Effect, Statement, Tool, ToolRefusal
-from receipts.errors import Abandoned, ReceiptsError
+from receipts.contracts import (
+    Applied,
+    Arguments,
+    Context,
+    Effect,
+    FollowOn,
+    Handover,
+    Statement,
+    Tool,
+    ToolRefusal,
+)
+from receipts.errors import ReceiptsError
 from receipts.ids import uuid7
 from receipts.ledger.events import Event
 from receipts.ledger.opening import Enqueue, with_job
@@ -26,6 +36,7 @@ from receipts.ledger.rows import (
 )
 from receipts.lifecycle import Outcome, Status, outcome
 from receipts.models import Receipt
+from receipts.redaction import redact
 
 
 class Fenced(Exception):
@@ -50,13 +61,17 @@ class Decision:
     fill_ms: int | None = None
 
 
+Follow = Callable[[Receipt, FollowOn], None]
+"""Opens the receipt that a change asks for, in the transaction that stamps the change."""
+
+
 _ATTEMPT = """
 attempt AS (
   INSERT INTO attempts (id, receipt_id, attempt, actor_id, started_at, finished_at, status, http_status, error_code,
     error_reason, replayable, model_decision, tool_result)
   SELECT %(attempt_id)s::uuid, id, attempt, actor_id, started_at, settled_at, %(outcome)s::text, http_status,
     error_code, error_reason, %(replayable)s::boolean, %(decision)s::jsonb,
-    jsonb_build_object('effect', effect, 'result_ref', result_ref, 'error', %(error)s::jsonb)
+    jsonb_build_object('effect', effect, 'result_ref', result_ref, 'error', %(error)s::jsonb) || %(output)s::jsonb
   FROM receipt)
 """
 
@@ -117,7 +132,6 @@ def settle_failed(
         "reason": error.reason,
         "retryable": error.retryable,
         "only_overdue": only_overdue,
-        "sealed": decision.sealed,
         "error": json.dumps({"code": error.code, "reason": error.reason}),
         "event_verb": event.verb.value if event else None,
         "event_actor": event.actor_id if event else None,
@@ -154,7 +168,10 @@ receipt AS (
 _STAMP_AFTER_FUNCTION = f"""
 WITH change AS (SELECT %(result_ref)s::text AS result_ref, NULL::text AS refusal, %(moved)s::boolean AS moved),
 clock AS (SELECT clock_timestamp() AS now),
-{_STAMP}
+{_STAMP},
+sealed AS (
+  UPDATE sealed_inputs SET token = %(sealed)s::bytea FROM receipt
+  WHERE receipt_id = receipt.id AND %(sealed)s::bytea IS NOT NULL)
 SELECT {COLUMNS} FROM receipt
 """  # noqa: S608
 
@@ -187,8 +204,13 @@ def apply(
     decision: Decision,
     lock_timeout_ms: int,
     statement_timeout_ms: int,
+    handed: Applied | None = None,
+    follow: Follow | None = None,
 ) -> Receipt:
     """Make the change and stamp `applied`, in one transaction: fence, change, stamp.
+
+    `handed` is what a Handover gave back: its change was made outside before, and is only stamped. `follow` opens the
+    receipt that the change asks for.
 
     The stamp is a compare-and-set, comes last and requires the deadline to lie ahead, so a late attempt's change
     rolls back with it.
@@ -207,7 +229,12 @@ def apply(
     }
     if isinstance(tool.apply, Statement):
         return _apply_statement(tool.apply, arguments, context, settling)
-    return _apply_function(receipt, tool.apply, arguments, context, settling)
+    if isinstance(tool.apply, Handover):
+        if handed is None:
+            raise TypeError(f"{tool.contract} changes nothing here: it is handed over first")
+        return _stamp_after(lambda: handed, settling, follow)
+    change = tool.apply
+    return _stamp_after(lambda: change(arguments, context, receipt), settling, follow)
 
 
 def _apply_statement(statement: Statement, arguments: Arguments, context: Context, settling: dict[str, Any]) -> Receipt:
@@ -228,23 +255,21 @@ def _apply_statement(statement: Statement, arguments: Arguments, context: Contex
     return stamped
 
 
-def _apply_function(
-    receipt: Receipt,
-    change: Callable[[Arguments, Context, Receipt], Applied],
-    arguments: Arguments,
-    context: Context,
-    settling: dict[str, Any],
-) -> Receipt:
+def _stamp_after(change: Callable[[], Applied], settling: dict[str, Any], follow: Follow | None) -> Receipt:
     with transaction.atomic(durable=True):
         if _last_row(f"{_TIMEOUTS}\n{_FENCE}", settling) is None:
             raise Fenced
-        applied = change(arguments, context, receipt)
+        applied = change()
+        output = {} if applied.output is None else {"output": redact(applied.output)}
         stamped = one(
             _STAMP_AFTER_FUNCTION,
-            settling | {"result_ref": applied.result_ref, "moved": applied.context_moved},
+            settling | {"result_ref": applied.result_ref, "moved": applied.context_moved, "output": json.dumps(output)},
         )
         if stamped is None:
             raise Fenced
+        if applied.follow_on is not None and follow is not None:
+            follow(stamped, applied.follow_on)
+    stamped.output = output.get("output")
     return stamped
 
 
@@ -271,16 +296,24 @@ def _settling(receipt: Receipt, decision: Decision, replayable: bool) -> dict[st
         "prompt_tokens": decision.prompt_tokens,
         "completion_tokens": decision.completion_tokens,
         "fill_ms": decision.fill_ms,
+        "output": "{}",
+        "sealed": decision.sealed,
     }
 
 
 def abandon(
-    receipt: Receipt, *, replayable: bool, again_in_seconds: float | None = None, enqueue: Enqueue | None = None
+    receipt: Receipt,
+    error: ReceiptsError,
+    *,
+    replayable: bool,
+    again_in_seconds: float | None = None,
+    enqueue: Enqueue | None = None,
 ) -> Receipt | None:
-    """Settle an attempt whose time is over. None: it is not overdue, or somebody settled it first."""
+    """Settle an attempt whose time is over with what is known of it. None: it is not overdue, or somebody settled it
+    first."""
     return settle_failed(
         receipt,
-        Abandoned(reason="never_started" if receipt.started_at is None else "process_died"),
+        error,
         replayable=replayable,
         only_overdue=True,
         again_in_seconds=again_in_seconds,

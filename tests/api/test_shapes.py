@@ -58,6 +58,7 @@ RECEIPT_KEYS = [
     "applied_at",
     "overdue",
     "model_decision",
+    "tool_result",
     "links",
 ]
 RUN_RECEIPT_KEYS = [
