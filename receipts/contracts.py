@@ -185,6 +185,8 @@ class Tool:
     None: a model fills them from a person's notes, or the person gives them.
     """
 
+    policy: Callable[[Arguments], str | None] | None = None
+    """What the domain still asks of arguments that fit the schema: a reason (`policy_due_on`), or None."""
     evidence: str = ""
     """SQL: (receipt_id, result_ref) of every change of this tool that is there, for `manage.py verify_ledger`."""
 

@@ -361,6 +361,10 @@ REASONS: dict[str, Reason] = {
         sentence="The assignee that the model chose is not an active member of support.",
         owner=Owner.MODEL, next_step="Name an active colleague in the notes and press again.",
     ),
+    "policy_due_on": Reason(
+        sentence="The day by which it is to be done is over, or no day at all.",
+        owner=Owner.MODEL, next_step="Name the day in the notes, as 2027-03-31 for instance, and press again.",
+    ),
     # time (deadline_exceeded, abandoned)
     "fill_budget": Reason(
         sentence="The model was still writing when its time was over.", owner=Owner.SYSTEM, next_step=_WAIT
@@ -391,6 +395,23 @@ REASONS: dict[str, Reason] = {
     "ticket_gone": Reason(
         sentence="The ticket was removed while the draft was being written.",
         owner=Owner.YOU, next_step="Check the address of the ticket.",
+    ),
+    "contact_rejected": Reason(
+        sentence="The requester's address is not one that mail may be sent to.",
+        owner=Owner.YOU, next_step="Check the contact address on the ticket: it says why. Reach the requester otherwise.",
+    ),
+    # a delivery (delivery_failed): certain that nothing left
+    "mail_unreachable": Reason(
+        sentence="The mail server could not be reached, so nothing was sent.", owner=Owner.SYSTEM,
+        next_step="It is tried again; if it stays so, tell an operator.", retryable=True,
+    ),
+    "mail_refused": Reason(
+        sentence="The mail server did not take the message, so nothing was sent.", owner=Owner.OPERATOR,
+        next_step="Look at the mail server's log and the address, put it right, and write the message anew.",
+    ),
+    "message_gone": Reason(
+        sentence="The message is no longer in the outbox, so nothing was sent.",
+        owner=Owner.OPERATOR, next_step="Find out who removed it; the outbox is never to be edited.",
     ),
 }  # fmt: skip
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import Max
 from django.utils import timezone
 
 from receipts.errors import NotFound
-from tickets.models import Member, Message, Ticket
+from receipts.models import Receipt
+from tickets import contact
+from tickets.models import Member, Message, OutgoingEmail, Resolution, Ticket
 
 
 @transaction.atomic
@@ -63,12 +66,85 @@ def change_ticket(*, ticket_id: str, changes: dict[str, Any]) -> Ticket:
     Waits for filings that hold the ticket's shared lock, so a filing either precedes the closing or sees it.
     Raises: NotFound.
     """
+    ticket = _locked(ticket_id)
+    _change(ticket, changes)
+    return ticket
+
+
+def _locked(ticket_id: str) -> Ticket:
+    """Raises: NotFound."""
     ticket = Ticket.objects.select_for_update(no_key=True).filter(pk=ticket_id).first()
     if ticket is None:
         raise NotFound
+    return ticket
+
+
+def _change(ticket: Ticket, changes: dict[str, Any]) -> None:
     if changes:
         for name, value in changes.items():
             setattr(ticket, name, value)
         ticket.updated_at = timezone.now()
         ticket.save(update_fields=[*changes, "updated_at"])
-    return ticket
+
+
+# ── what a receipt stands for ────────────────────────────────────────────────────────────────────────────────────
+
+
+class AlreadyClosed(Exception):
+    """There is nothing left to close."""
+
+
+class ContactRejected(Exception):
+    """The requester's address is none that mail may be sent to."""
+
+
+@transaction.atomic
+def resolve_ticket(*, ticket_id: str, text: str, receipt: Receipt) -> Resolution:
+    """Write down how the ticket ended, and close it. Raises: NotFound, AlreadyClosed."""
+    ticket = _locked(ticket_id)
+    if ticket.is_closed:
+        raise AlreadyClosed
+    resolution = Resolution.objects.create(
+        id=_numbered("RES", "resolution_number"),
+        ticket=ticket,
+        text=text,
+        created_by_id=receipt.on_behalf_of_id or receipt.user_id,
+        receipt=receipt,
+        created_at=timezone.now(),
+    )
+    _change(ticket, {"status": Ticket.Status.CLOSED})
+    return resolution
+
+
+@transaction.atomic
+def write_email(*, ticket_id: str, subject: str, body: str, receipt: Receipt) -> OutgoingEmail:
+    """Put a message to the ticket's requester into the outbox. Raises: NotFound, ContactRejected.
+
+    The lock keeps the ticket, and with it the address, as it is until the message is committed.
+    """
+    ticket = _locked(ticket_id)
+    now = timezone.now()
+    if contact.judge(ticket.requester_email, now).decision is contact.Decision.REJECT:
+        raise ContactRejected
+    return OutgoingEmail.objects.create(
+        id=_numbered("MSG", "outgoing_email_number"),
+        ticket=ticket,
+        to_address=contact.deliverable(ticket.requester_email),
+        subject=subject,
+        body=body,
+        created_by_id=receipt.on_behalf_of_id or receipt.user_id,
+        receipt=receipt,
+        created_at=now,
+    )
+
+
+def conversation_moved(ticket_id: str, version: str) -> bool:
+    """Whether somebody has written on the ticket since its conversation was at `version`."""
+    newest = Message.objects.filter(ticket_id=ticket_id).aggregate(newest=Max("id"))["newest"]
+    return str(newest or 0) != version
+
+
+def _numbered(prefix: str, sequence: str) -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT nextval(%s::regclass)", [sequence])
+        return f"{prefix}-{cursor.fetchone()[0]}"

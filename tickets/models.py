@@ -1,4 +1,4 @@
-"""The domain: tickets, what was said on them, and the follow-ups that were filed."""
+"""The domain: tickets, what was said on them, and what was done: follow-ups, resolutions, e-mails to send."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from django.db.models import Q
 
 #: The form of a ticket's id, `TCK-1008`, in the dialect that Python, PostgreSQL and OpenAPI share.
 TICKET_ID = r"TCK-[A-Z0-9]{1,32}"
+
+#: A delivery's receipt has the key `outbox:MSG-1001`. Clients may not send keys that begin so.
+OUTBOX_KEY = "outbox:"
 
 
 class Member(models.Model):
@@ -104,11 +107,68 @@ class Followup(models.Model):
     )
     receipt = models.OneToOneField("receipts.Receipt", models.PROTECT, related_name="followup")
     created_at = models.DateTimeField()
+    due_on = models.DateField(null=True, blank=True, help_text="from version 2 of the contract on; empty: no date")
 
     class Meta:
         db_table = "followups"
         ordering = ["-created_at"]
         indexes = [models.Index(fields=["ticket", "-created_at"], name="followup_by_ticket")]
+
+    def __str__(self) -> str:
+        return self.id
+
+
+class Resolution(models.Model):
+    """How a ticket came to its end; written with the change that closes it. A reopened ticket may get another."""
+
+    id = models.TextField(primary_key=True, db_collation="C", help_text="`RES-…`")
+    ticket = models.ForeignKey(Ticket, models.PROTECT, related_name="resolutions", db_index=False)
+    text = models.TextField()
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False, db_column="created_by"
+    )
+    receipt = models.OneToOneField("receipts.Receipt", models.PROTECT, related_name="resolution")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "resolutions"
+        ordering = ["-created_at"]
+        indexes = [models.Index(fields=["ticket", "-created_at", "-id"], name="resolution_by_ticket")]
+
+    def __str__(self) -> str:
+        return self.id
+
+
+class OutgoingEmail(models.Model):
+    """One message in the transactional outbox: written once, never changed.
+
+    Whether it left, its delivery's receipt says: the one whose idempotency key is `outbox:` and this id.
+    """
+
+    id = models.TextField(primary_key=True, db_collation="C", help_text="`MSG-…`")
+    ticket = models.ForeignKey(Ticket, models.PROTECT, related_name="emails", db_index=False)
+    to_address = models.TextField(help_text="the requester's, as it was when the message was written")
+    subject = models.TextField()
+    body = models.TextField()
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False, db_column="created_by"
+    )
+    receipt = models.OneToOneField("receipts.Receipt", models.PROTECT, related_name="outgoing_email")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "outbox"
+        ordering = ["-created_at"]
+        verbose_name = "e-mail to send"
+        verbose_name_plural = "e-mails to send"
+        constraints = [
+            # a line break in a header would begin another header
+            models.CheckConstraint(
+                condition=~Q(subject__regex=r"[\r\n]") & ~Q(to_address__regex=r"[\r\n]"),
+                name="mail_headers_are_one_line",
+            ),
+        ]
+        indexes = [models.Index(fields=["ticket", "-created_at", "-id"], name="outgoing_email_by_ticket")]
 
     def __str__(self) -> str:
         return self.id

@@ -39,7 +39,7 @@ def judge(answer: Answer, tool: Tool, context: Context, facts: Facts) -> dict[st
     check_retarget(arguments, tool, context)
     check_schema(arguments, tool)
     check_text(arguments, tool, context)
-    check_policy(arguments, context)
+    check_policy(arguments, tool, context)
     return arguments
 
 
@@ -144,8 +144,8 @@ def check_text(arguments: dict[str, Any], tool: Tool, context: Context) -> None:
                 raise invalid("text", "model_output_unsafe_text", f"{found} at {path}")
 
 
-def check_policy(arguments: dict[str, Any], context: Context) -> None:
-    """Raises: Refusal when an argument with choices is none of them, exactly.
+def check_policy(arguments: dict[str, Any], tool: Tool, context: Context) -> None:
+    """Raises: Refusal when an argument with choices is none of them, exactly, or by the tool's own policy.
 
     `policy_assignee` for the assignee.
     """
@@ -154,6 +154,9 @@ def check_policy(arguments: dict[str, Any], context: Context) -> None:
             reason = f"policy_{name}"
             known = reason if reason in REASONS else "model_output_invalid"
             raise invalid("policy", known, f"choices at $.{name}")
+    refused = tool.policy(arguments) if tool.policy else None
+    if refused:
+        raise invalid("policy", refused)
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -15,7 +15,7 @@ def judge_given(arguments: Arguments, tool: Tool, context: Context) -> Filled:
         check_retarget(arguments, tool, context)
         check_schema(arguments, tool)
         check_text(arguments, tool, context)
-        check_policy(arguments, context)
+        check_policy(arguments, tool, context)
     except Refusal as refusal:
         return Filled(arguments=None, error=refusal.error, facts=None)
     return Filled(arguments=arguments, error=None, facts=None)
