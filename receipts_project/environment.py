@@ -14,6 +14,7 @@ import zoneinfo
 from collections.abc import Sequence
 from typing import Any
 
+import environ
 from django.core.exceptions import ImproperlyConfigured
 
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
@@ -99,6 +100,31 @@ def time_zone(name: str, default: str) -> str:
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         raise ImproperlyConfigured(f"{name} must name a time zone like Europe/Berlin, not {_shown(name)}.") from None
     return given
+
+
+#: With its usual port. `smtps` is STARTTLS to django-environ, as `smtp+tls` is.
+_MAIL_PORTS = {"smtp": 25, "smtps": 587, "smtp+tls": 587, "smtp+ssl": 465}
+
+
+def mail(name: str, folder: str) -> dict[str, Any]:
+    """Django's EMAIL_… settings from `smtp+tls://user:password@mail.example:587`; without it files in `folder`.
+
+    Raises: ImproperlyConfigured. The value is not shown: it may hold a password.
+    """
+    given = text(name)
+    if not given:
+        return {"EMAIL_BACKEND": "django.core.mail.backends.filebased.EmailBackend", "EMAIL_FILE_PATH": folder}
+    scheme = given.partition("://")[0]
+    try:
+        named: dict[str, Any] = environ.Env.email_url_config(given)
+        sound = scheme in _MAIL_PORTS and named["EMAIL_HOST"]
+    except (ValueError, KeyError, ImproperlyConfigured):
+        sound = False
+    if not sound:
+        raise ImproperlyConfigured(f"{name} must look like smtp+tls://user:password@mail.example:587, and does not.")
+    return {setting: value for setting, value in named.items() if value} | {
+        "EMAIL_PORT": named["EMAIL_PORT"] or _MAIL_PORTS[scheme]
+    }
 
 
 def load_settings() -> None:

@@ -203,6 +203,18 @@ COMPLETIONS_EXTRA = environment.json_object("COMPLETIONS_EXTRA")
 #: Set by the launcher when COMPLETIONS_URL is its own stand-in: every page then says so.
 STANDIN_PROVIDER = environment.flag("STANDIN_PROVIDER", False)
 
+# ── mail to requesters ───────────────────────────────────────────────────────────────────────────────────────────
+
+#: Where the outbox is handed over: `smtp+tls://user:password@mail.example:587`. Without it nothing leaves: files in
+#: DATA_DIR/mail.
+EMAIL_URL = environment.text("EMAIL_URL")
+vars().update(environment.mail("EMAIL_URL", str(DATA_DIR / "mail")))
+#: Of each step with the mail server, not of all: a delivery that outlives its attempt's deadline is `outcome_unknown`.
+EMAIL_TIMEOUT = environment.seconds("EMAIL_TIMEOUT", 10.0)
+DEFAULT_FROM_EMAIL = environment.text("DEFAULT_FROM_EMAIL", "Support <support@localhost>")
+if EMAIL_URL and not environment.text("DEFAULT_FROM_EMAIL"):
+    raise ImproperlyConfigured("DEFAULT_FROM_EMAIL must name the sender of mails, because EMAIL_URL is set.")
+
 # ── the wire ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 REST_FRAMEWORK = {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from django.db.models import QuerySet
 from django.http import HttpResponse
@@ -14,24 +15,32 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 
 from receipts import flow
-from receipts.api import FILED, PREFER, answer_filing
+from receipts.api import FILED, PREFER, answer_filing, show_receipts, visible_receipts
 from receipts.errors import NotFound, PermissionDenied, ReceiptsError
 from receipts.keys import parse_key
+from receipts.models import Receipt
 from receipts.pages import Keyset, read_moment
 from receipts.parsers import body_error
+from receipts.serializers import ReceiptSerializer
 from receipts.wire import EVENT_STREAM, EventStreamRenderer, Wire, answer, body_of, prefers_async, problems
 from tickets import actions
 from tickets.filters import TicketFilter
-from tickets.models import TICKET_ID, Followup, Ticket
+from tickets.models import TICKET_ID, Followup, OutgoingEmail, Resolution, Ticket
+from tickets.outbox import deliveries
 from tickets.serializers import (
+    EmptyPressSerializer,
     FollowupSerializer,
     NewTicketSerializer,
+    OutgoingEmailSerializer,
     PressSerializer,
+    ResolutionSerializer,
     TicketChangeSerializer,
     TicketSerializer,
     TicketWithConversationSerializer,
     conversation_json,
+    email_json,
     followup_json,
+    resolution_json,
     ticket_json,
 )
 
@@ -48,7 +57,7 @@ _ANSWER_HEADERS: tuple[tuple[str, list[int | str], str], ...] = (
     ("Retry-After", [409, 429, 503], "seconds after which asking again makes sense"),
 )
 _TICKET_ID = re.compile(TICKET_ID)
-_FOLLOWUP_ID = re.compile(r"FUP-[A-Za-z0-9]{1,32}")
+_FILED_ID = re.compile(r"(?:FUP|RES|MSG)-[A-Za-z0-9]{1,32}")
 
 
 def _read_id(form: re.Pattern[str]) -> Any:
@@ -86,8 +95,10 @@ class TicketPages(Keyset):
     readers = (read_moment, _read_id(_TICKET_ID).__func__)
 
 
-class FollowupPages(Keyset):
-    readers = (read_moment, _read_id(_FOLLOWUP_ID).__func__)
+class ByTicket(Keyset):
+    """What was done on a ticket, by time."""
+
+    readers = (read_moment, _read_id(_FILED_ID).__func__)
 
 
 class TicketViews(Wire):
@@ -144,53 +155,51 @@ def _with_conversation(ticket: Ticket) -> dict[str, Any]:
     return {**ticket_json(ticket), "conversation": conversation_json(newest[::-1])}
 
 
-class FollowupViews(Wire):
-    """The follow-ups of a ticket, and the press that files one."""
+_KEY = OpenApiParameter(
+    "Idempotency-Key",
+    OpenApiTypes.STR,
+    OpenApiParameter.HEADER,
+    required=True,
+    description="8 to 255 of `A-Za-z0-9._:~-`, bare or quoted; the same on every retry of one press",
+    pattern=r"^[A-Za-z0-9._:~-]{8,255}$",
+)
 
-    queryset = Followup.objects.none()
-    serializer_class = FollowupSerializer
-    renderer_classes = [JSONRenderer, EventStreamRenderer]
-    pagination_class = FollowupPages
 
-    @extend_schema(
-        parameters=[TICKET],
-        responses={(200, "application/json"): FollowupSerializer(many=True), **problems(400, 404)},
-    )
-    def list(self, request: Request, ticket_id: str) -> HttpResponse:
-        """Newest first."""
-        rows: QuerySet[Followup] = Followup.objects.filter(ticket=_find(ticket_id)).select_related("created_by")
-        return self.page_of(rows, lambda followups: [followup_json(followup) for followup in followups])
+_View = TypeVar("_View", bound=Callable[..., HttpResponseBase])
 
-    @extend_schema(
-        operation_id="file_followup",
+
+def press_schema(operation_id: str, body: type[Any]) -> Callable[[_View], _View]:
+    """How a press is declared for OpenAPI: the same for every tool, but for its name and what may be sent."""
+    declared: Callable[[_View], _View] = extend_schema(
+        operation_id=operation_id,
         parameters=[
             TICKET,
-            OpenApiParameter(
-                "Idempotency-Key",
-                OpenApiTypes.STR,
-                OpenApiParameter.HEADER,
-                required=True,
-                description="8 to 255 of `A-Za-z0-9._:~-`, bare or quoted; the same on every retry of one press",
-                pattern=r"^[A-Za-z0-9._:~-]{8,255}$",
-            ),
+            _KEY,
             PREFER,
             *(
                 OpenApiParameter(name, OpenApiTypes.STR, OpenApiParameter.HEADER, response=on, description=what)
                 for name, on, what in _ANSWER_HEADERS
             ),
         ],
-        request=PressSerializer,
-        responses={
-            **FILED,
-            **problems(400, 403, 404, 409, 415, 422, 429, 502, 503, 504),
-        },
+        request=body,
+        responses={**FILED, **problems(400, 403, 404, 409, 415, 422, 429, 502, 503, 504)},
     )
-    def create(self, request: Request, ticket_id: str) -> HttpResponseBase:
-        """Draft a follow-up from the notes and file it."""
+    return declared
+
+
+class PressViews(Wire):
+    """A press on a ticket: one call into the flow. Which tool it means, the route says."""
+
+    tool: str
+    renderer_classes = [JSONRenderer, EventStreamRenderer]
+    pagination_class = ByTicket
+
+    def press(self, request: Request, ticket_id: str) -> HttpResponseBase:
+        """File, and answer in the way that the client chose to wait."""
         narrated = request.accepted_media_type == EVENT_STREAM
         respond_async = prefers_async(request._request) and not narrated
         filing = flow.file(
-            tool="file_followup",
+            tool=self.tool,
             user=request.user,
             subject=_known_form(ticket_id),
             key=request.META.get("HTTP_IDEMPOTENCY_KEY"),
@@ -207,6 +216,99 @@ class FollowupViews(Wire):
         except ReceiptsError:
             return response
         return response
+
+
+class FollowupViews(PressViews):
+    """The follow-ups of a ticket, and the press that files one."""
+
+    tool = "file_followup"
+    queryset = Followup.objects.none()
+    serializer_class = FollowupSerializer
+
+    @extend_schema(
+        parameters=[TICKET],
+        responses={(200, "application/json"): FollowupSerializer(many=True), **problems(400, 404)},
+    )
+    def list(self, request: Request, ticket_id: str) -> HttpResponse:
+        """Newest first."""
+        rows: QuerySet[Followup] = Followup.objects.filter(ticket=_find(ticket_id)).select_related("created_by")
+        return self.page_of(rows, lambda followups: [followup_json(followup) for followup in followups])
+
+    @press_schema("file_followup", PressSerializer)
+    def create(self, request: Request, ticket_id: str) -> HttpResponseBase:
+        """Draft a follow-up from the notes and file it."""
+        return self.press(request, ticket_id)
+
+
+class ResolutionViews(PressViews):
+    """How a ticket ended, and the press that writes it down and closes the ticket."""
+
+    tool = "close_ticket"
+    queryset = Resolution.objects.none()
+    serializer_class = ResolutionSerializer
+
+    @extend_schema(
+        parameters=[TICKET],
+        responses={(200, "application/json"): ResolutionSerializer(many=True), **problems(400, 404)},
+    )
+    def list(self, request: Request, ticket_id: str) -> HttpResponse:
+        """Newest first; a ticket that was reopened may have several."""
+        rows: QuerySet[Resolution] = Resolution.objects.filter(ticket=_find(ticket_id)).select_related("created_by")
+        return self.page_of(rows, lambda resolutions: [resolution_json(resolution) for resolution in resolutions])
+
+    @press_schema("close_ticket", PressSerializer)
+    def create(self, request: Request, ticket_id: str) -> HttpResponseBase:
+        """Draft a resolution from the notes, write it down and close the ticket."""
+        return self.press(request, ticket_id)
+
+
+class EmailViews(PressViews):
+    """The e-mails to a ticket's requester, and the press that writes one into the outbox."""
+
+    tool = "email_requester"
+    queryset = OutgoingEmail.objects.none()
+    serializer_class = OutgoingEmailSerializer
+
+    @extend_schema(
+        parameters=[TICKET],
+        responses={(200, "application/json"): OutgoingEmailSerializer(many=True), **problems(400, 404)},
+    )
+    def list(self, request: Request, ticket_id: str) -> HttpResponse:
+        """Newest first, each with what its delivery's receipt says."""
+        rows: QuerySet[OutgoingEmail] = OutgoingEmail.objects.filter(ticket=_find(ticket_id))
+        return self.page_of(rows.select_related("created_by"), _show_emails)
+
+    @press_schema("email_requester", PressSerializer)
+    def create(self, request: Request, ticket_id: str) -> HttpResponseBase:
+        """Draft an e-mail to the requester from the notes and queue it; its delivery has a receipt of its own."""
+        return self.press(request, ticket_id)
+
+
+def _show_emails(emails: list[OutgoingEmail]) -> list[dict[str, Any]]:
+    delivered = deliveries(emails)
+    return [email_json(email, delivered.get(email.pk)) for email in emails]
+
+
+class ContactCheckViews(PressViews):
+    """Checks of the requester's address, and the press that makes one."""
+
+    tool = "check_contact_email"
+    queryset = Receipt.objects.none()
+    serializer_class = ReceiptSerializer
+
+    @extend_schema(
+        parameters=[TICKET],
+        responses={(200, "application/json"): ReceiptSerializer(many=True), **problems(400, 404)},
+    )
+    def list(self, request: Request, ticket_id: str) -> HttpResponse:
+        """The receipts of the checks that the reader may see, newest first: a check leaves nothing else behind."""
+        checks = visible_receipts(request.user).filter(tool_name=self.tool, subject=_find(ticket_id).pk)
+        return self.page_of(checks, show_receipts)
+
+    @press_schema("check_contact_email", EmptyPressSerializer)
+    def create(self, request: Request, ticket_id: str) -> HttpResponseBase:
+        """Judge the requester's address: the decision, its reason, and until when it stands."""
+        return self.press(request, ticket_id)
 
 
 def _body(request: Request) -> dict[str, Any]:

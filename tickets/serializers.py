@@ -8,8 +8,11 @@ from typing import Any
 from rest_framework import serializers
 from rest_framework.fields import empty
 
+from receipts.lifecycle import outcome
+from receipts.models import Receipt
+from receipts.serializers import OUTCOMES, STATUSES
 from receipts.told import API, instant
-from tickets.models import Followup, Member, Message, Ticket
+from tickets.models import Followup, Member, Message, OutgoingEmail, Resolution, Ticket
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,4}")
 
@@ -30,6 +33,9 @@ def ticket_json(ticket: Ticket) -> dict[str, Any]:
         "links": {
             "self": f"{API}/tickets/{ticket.id}",
             "followups": f"{API}/tickets/{ticket.id}/followups",
+            "resolutions": f"{API}/tickets/{ticket.id}/resolutions",
+            "emails": f"{API}/tickets/{ticket.id}/emails",
+            "contact_checks": f"{API}/tickets/{ticket.id}/contact-checks",
             "receipts": f"{API}/receipts?ticket_id={ticket.id}",
             "page": f"/tickets/{ticket.id}",
         },
@@ -56,9 +62,50 @@ def followup_json(followup: Followup) -> dict[str, Any]:
         "ticket_id": followup.ticket_id,
         "summary": followup.summary,
         "assignee": followup.assignee,
+        "due_on": followup.due_on.isoformat() if followup.due_on else None,
         "created_by": followup.created_by.username,
         "receipt_id": str(followup.receipt_id),
         "created_at": instant(followup.created_at),
+    }
+
+
+def resolution_json(resolution: Resolution) -> dict[str, Any]:
+    """How a ticket ended. Needs `resolution.created_by`."""
+    return {
+        "resolution_id": resolution.id,
+        "ticket_id": resolution.ticket_id,
+        "text": resolution.text,
+        "created_by": resolution.created_by.username,
+        "receipt_id": str(resolution.receipt_id),
+        "created_at": instant(resolution.created_at),
+    }
+
+
+def email_json(email: OutgoingEmail, delivery: Receipt | None) -> dict[str, Any]:
+    """An e-mail of the outbox, and how its delivery stands. Needs `email.created_by`."""
+    return {
+        "message_id": email.id,
+        "ticket_id": email.ticket_id,
+        "to_address": email.to_address,
+        "subject": email.subject,
+        "body": email.body,
+        "created_by": email.created_by.username,
+        "receipt_id": str(email.receipt_id),
+        "created_at": instant(email.created_at),
+        "delivery": delivery_json(delivery) if delivery else None,
+    }
+
+
+def delivery_json(receipt: Receipt) -> dict[str, Any]:
+    """How a delivery stands: `applied` says that the mail server took it, `outcome_unknown` that nobody knows."""
+    came_to = outcome(receipt.status, receipt.retryable)
+    return {
+        "receipt_id": str(receipt.id),
+        "status": str(receipt.status),
+        "outcome": came_to.value if came_to else None,
+        "error_code": receipt.error_code,
+        "error_reason": receipt.error_reason,
+        "settled_at": instant(receipt.settled_at),
     }
 
 
@@ -129,12 +176,21 @@ class PressSerializer(serializers.Serializer[Any]):
     ticket_id = serializers.CharField(required=False, help_text="must equal the address's")
 
 
+class EmptyPressSerializer(serializers.Serializer[Any]):
+    """The body of a press that has nothing to say, because the route knows its arguments: `{}`."""
+
+    ticket_id = serializers.CharField(required=False, help_text="must equal the address's")
+
+
 # ── the shapes on the way out, declared ──────────────────────────────────────────────────────────────────────────
 
 
 class TicketLinksSerializer(serializers.Serializer[Any]):
     self = serializers.CharField()
     followups = serializers.CharField()
+    resolutions = serializers.CharField()
+    emails = serializers.CharField()
+    contact_checks = serializers.CharField()
     receipts = serializers.CharField()
     page = serializers.CharField()
 
@@ -175,6 +231,43 @@ class FollowupSerializer(serializers.Serializer[Any]):
     ticket_id = serializers.CharField()
     summary = serializers.CharField()
     assignee = serializers.CharField()
+    due_on = serializers.DateField(allow_null=True, help_text="from `file_followup@2` on")
     created_by = serializers.CharField()
     receipt_id = serializers.UUIDField()
     created_at = serializers.DateTimeField()
+
+
+class ResolutionSerializer(serializers.Serializer[Any]):
+    """How a ticket ended."""
+
+    resolution_id = serializers.CharField()
+    ticket_id = serializers.CharField()
+    text = serializers.CharField()
+    created_by = serializers.CharField()
+    receipt_id = serializers.UUIDField()
+    created_at = serializers.DateTimeField()
+
+
+class DeliverySerializer(serializers.Serializer[Any]):
+    """How a delivery stands."""
+
+    receipt_id = serializers.UUIDField()
+    status = serializers.ChoiceField(choices=STATUSES)
+    outcome = serializers.ChoiceField(choices=OUTCOMES, allow_null=True)
+    error_code = serializers.CharField(allow_null=True, help_text="`outcome_unknown`: it may have left, or not")
+    error_reason = serializers.CharField(allow_null=True)
+    settled_at = serializers.DateTimeField(allow_null=True)
+
+
+class OutgoingEmailSerializer(serializers.Serializer[Any]):
+    """An e-mail to the requester, in the outbox."""
+
+    message_id = serializers.CharField()
+    ticket_id = serializers.CharField()
+    to_address = serializers.CharField()
+    subject = serializers.CharField()
+    body = serializers.CharField()
+    created_by = serializers.CharField()
+    receipt_id = serializers.UUIDField()
+    created_at = serializers.DateTimeField()
+    delivery = DeliverySerializer(allow_null=True)
