@@ -1,7 +1,7 @@
 """Start-up checks: registry, frozen schemas, the database's constraint and the settings agree, or nothing starts.
 
 `receipts.E001` schema drifted · `E002` declared twice · `E003` schema not usable · `E004` allow-list differs from the
-constraint · `E005` provider · `E006` other setting · `W001` URL looks incomplete.
+constraint · `E005` provider · `E006` other setting · `E007` workflow · `W001` URL looks incomplete.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from django.db import connection
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
+from receipts import schedules, workflows
 from receipts.contracts import Registry, registry
 from receipts.manifest import provider
 from receipts.models import Receipt
@@ -116,6 +117,32 @@ def check_database_allow_list(databases: Any = None, **_: Any) -> list[CheckMess
             id="receipts.E004",
         )
     ]
+
+
+#: The form of a workflow's name: it begins idempotency keys, and stands in addresses.
+_WORKFLOW_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
+def workflow_errors(declared: workflows.Registry, tools: Registry) -> Iterable[CheckMessage]:
+    """E007 for every workflow that is declared."""
+    for workflow in declared.duplicates:
+        yield Error(f"The workflow {workflow.name} is declared twice.", id="receipts.E007")
+    for workflow in declared:
+        if not _WORKFLOW_NAME.fullmatch(workflow.name):
+            yield Error(
+                f"“{workflow.name}” is no name for a workflow.", hint="It is like nightly_report.", id="receipts.E007"
+            )
+        if workflow.name in tools.names():
+            yield Error(f"The workflow {workflow.name} has the name of a tool.", id="receipts.E007")
+        if workflow.tool not in tools.names():
+            yield Error(f"The workflow {workflow.name} calls {workflow.tool}, which is no tool.", id="receipts.E007")
+        if problem := schedules.problem(workflow.cron, workflow.time_zone):
+            yield Error(f"The workflow {workflow.name}: {problem}", id="receipts.E007")
+
+
+@register
+def check_workflows(**_: Any) -> list[CheckMessage]:
+    return list(workflow_errors(workflows.registry, registry))
 
 
 @register

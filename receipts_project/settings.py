@@ -179,6 +179,10 @@ RETRY_ATTEMPTS = environment.integer("RETRY_ATTEMPTS", 5)
 RETRY_FIRST_SECONDS = environment.seconds("RETRY_FIRST_SECONDS", 5.0)
 RETRY_MAX_SECONDS = environment.seconds("RETRY_MAX_SECONDS", 300.0)
 RETRY_WITHIN_SECONDS = environment.seconds("RETRY_WITHIN_SECONDS", 3600.0)
+#: Where the wall clock hangs that scheduled workflows go by, unless one names its own zone.
+SCHEDULE_TIME_ZONE = environment.time_zone("SCHEDULE_TIME_ZONE", "UTC")
+#: Days without a reply after which `nightly_stale_tickets` has a follow-up drafted.
+STALE_AFTER_DAYS = environment.integer("STALE_AFTER_DAYS", 3, maximum=3650)
 #: Attempts in flight in one process; the next press is told 503 `overloaded` before any receipt.
 MAX_IN_FLIGHT = environment.integer("MAX_IN_FLIGHT", 512)
 #: Event streams open in one process beside those.
