@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from receipts.workflows import SCHEDULER
+
 LEADS, AUDITORS, OPERATORS = "Support leads", "Auditors", "Operators"
 
 #: group → codenames. Every one of the last four of DESIGN's six is an audit event when used.
@@ -43,3 +45,21 @@ def create_roles(sender: Any, using: str = "default", **_rest: Any) -> None:
         held = set(group.permissions.using(using).filter(content_type__app_label="receipts"))
         group.permissions.remove(*(held - wanted))
         group.permissions.add(*(wanted - held))
+    _create_scheduler(using)
+
+
+def _create_scheduler(using: str) -> None:
+    """The service user of scheduled workflows: files as a lead does, and cannot sign in.
+
+    Taking its role or its activity away stops the schedules, until the next migrate for the role.
+    """
+    from django.contrib.auth.hashers import make_password
+    from django.contrib.auth.models import Group
+
+    from receipts_project.accounts.models import User
+
+    user, _created = User.objects.using(using).get_or_create(
+        username=SCHEDULER,
+        defaults={"first_name": "Scheduled", "last_name": "workflows", "password": make_password(None)},
+    )
+    user.groups.add(Group.objects.using(using).get(name=LEADS))

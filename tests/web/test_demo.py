@@ -60,7 +60,9 @@ def test_people_sign_in_with_the_demo_password_and_have_their_roles(seed: Callab
     for name in ("lead", "lead2", "auditor", "operator", "admin"):
         assert signs_in(name, "a demo password")
     may = {user.username: user.has_perm("receipts.file_followup") for user in User.objects.all()}
-    assert may == {"lead": True, "lead2": True, "auditor": False, "operator": False, "admin": True}
+    assert may == {
+        "lead": True, "lead2": True, "auditor": False, "operator": False, "admin": True, "scheduler": True,
+    }  # fmt: skip
     assert not Member.objects.get(handle="edgar").active
 
 
