@@ -7,7 +7,9 @@ that its attempt has begun, and does nothing.
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 
+from django.db import connection
 from procrastinate.contrib.django import app
 from procrastinate.exceptions import ConnectorException
 
@@ -36,3 +38,29 @@ def _enqueue(task: str, receipt: Receipt, at: dt.datetime | None) -> None:
         raise DatabaseUnavailable(
             "The job could not be queued. Nothing was drafted or filed.", retry_after=2
         ) from error
+
+
+def enqueue_run(run_id: uuid.UUID) -> None:
+    """Have a worker carry out a workflow's run, one at a time. In the caller's transaction, if there is one.
+
+    Raises: DatabaseUnavailable.
+    """
+    job = app.configure_task("receipts.run_workflow", queue=QUEUE, lock=_lock(run_id))
+    try:
+        job.defer(run_id=str(run_id))
+    except ConnectorException as error:
+        raise DatabaseUnavailable("The run could not be queued. Nothing was opened.", retry_after=2) from error
+
+
+def is_run_enqueued(run_id: uuid.UUID) -> bool:
+    """Whether a job for the run waits or is being carried out, by a worker that may have died since."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM procrastinate_jobs WHERE lock = %s AND status IN ('todo', 'doing'))",
+            [_lock(run_id)],
+        )
+        return bool(cursor.fetchone()[0])
+
+
+def _lock(run_id: uuid.UUID) -> str:
+    return f"receipts.run_workflow:{run_id}"

@@ -10,11 +10,15 @@ import asyncio
 import logging
 import uuid
 from concurrent.futures import Future
+from functools import partial
+from itertools import islice
 
+from django.utils import timezone
 from procrastinate import JobContext, RetryStrategy
 from procrastinate.contrib.django import app
 
-from receipts import flow, ledger, queued
+from receipts import flow, ledger, queued, runs
+from receipts.errors import ReceiptsError
 from receipts.jobs import QUEUE
 from receipts.models import Receipt
 from receipts.runner import Inflight, runner
@@ -23,6 +27,10 @@ log = logging.getLogger(__name__)
 
 #: A job is put back when its worker is told to stop, or has no free place; what it stands for is safe in its row.
 AGAIN = RetryStrategy(max_attempts=20, wait=2)
+#: A workflow's run soon again; afterwards the tick continues it once a minute.
+SOON = RetryStrategy(max_attempts=3, wait=2)
+#: Receipts that one turn in the settling pool opens, and turns at once: attempts settle in between.
+OPENED_A_TURN, LANES = 10, 2
 #: A worker that has not been heard of for so long is dead (procrastinate's heartbeat is 10 s).
 STALLED_SECONDS = 30
 
@@ -39,6 +47,26 @@ async def retry_attempt(receipt_id: str, attempt: int) -> None:
     await _wait(await runner().in_settler(lambda: queued.retry_unwatched(uuid.UUID(receipt_id), attempt)))
 
 
+@app.task(name="receipts.run_workflow", queue=QUEUE, retry=SOON)
+async def run_workflow(run_id: str) -> None:
+    """Choose a workflow's subjects and open their receipts; workers draft the first while the last are opened."""
+    place = runner()
+    plan = await place.in_settler(lambda: runs.choose(uuid.UUID(run_id)))
+    if plan is None:
+        return
+    left = iter(plan.items)
+    refused: list[ReceiptsError] = []
+
+    async def lane() -> None:
+        while turn := list(islice(left, OPENED_A_TURN)):
+            refused.extend(await place.in_settler(partial(runs.open_receipts, plan, turn)))
+
+    await asyncio.gather(*(lane() for _ in range(LANES)))
+    if refused:
+        raise refused[0]
+    await place.in_settler(lambda: runs.end_opening(plan))
+
+
 async def _wait(inflight: Inflight | None) -> None:
     if inflight is not None:
         future: Future[Receipt | None] = inflight.future
@@ -52,6 +80,13 @@ async def sweep(timestamp: int) -> None:
     settled = await runner().in_settler(flow.sweep)
     if settled:
         log.warning("%d receipts settled as abandoned", settled)
+
+
+@app.periodic(cron="* * * * *")
+@app.task(name="receipts.tick", queueing_lock="receipts.tick", pass_context=False)
+async def tick(timestamp: int) -> None:
+    """Open the workflow runs that are due, on any worker, once a minute; see those under way to their end."""
+    await runner().in_settler(lambda: runs.tick(timezone.now()))
 
 
 @app.periodic(cron="17 * * * *")

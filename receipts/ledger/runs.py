@@ -1,0 +1,114 @@
+"""Runs that hold others: opened by a schedule or a command, planned when they have chosen, finished with the last.
+
+A press's own run is written with its receipt (`opening`), and needs none of this.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection, transaction
+
+from receipts.ids import uuid7
+from receipts.models import Run
+from receipts.statements import fetch_row
+
+#: A receipt that the system will continue by itself. Its moment may have passed by as long as a busy worker takes.
+RETRYING = "(r.status = 'failed' AND r.next_attempt_at > clock_timestamp() - interval '5 minutes')"
+
+_OPEN = """
+INSERT INTO runs (id, workflow, trigger, actor_id, slot, started_at, manifest)
+VALUES (%(id)s::uuid, %(workflow)s, %(trigger)s, %(actor)s::uuid, %(slot)s::timestamptz, clock_timestamp(),
+        %(manifest)s::jsonb)
+ON CONFLICT (workflow, slot) DO NOTHING
+RETURNING id
+"""
+
+
+def open_run(
+    *,
+    workflow: str,
+    trigger: str,
+    actor_id: uuid.UUID,
+    manifest: dict[str, Any],
+    enqueue: Callable[[uuid.UUID], None],
+    slot: dt.datetime | None = None,
+) -> uuid.UUID | None:
+    """Open a workflow's run, and `enqueue` its job beside it, in one transaction.
+
+    None: another scheduler has opened the slot's run, and nothing was written or enqueued here.
+    """
+    with transaction.atomic(durable=True):
+        row = fetch_row(
+            _OPEN,
+            {
+                "id": uuid7(),
+                "workflow": workflow,
+                "trigger": trigger,
+                "actor": actor_id,
+                "slot": slot,
+                "manifest": json.dumps(manifest),
+            },
+        )
+        if row is None:
+            return None
+        run_id: uuid.UUID = row[0]
+        enqueue(run_id)
+        return run_id
+
+
+def plan_run(run_id: uuid.UUID, planned: int) -> bool:
+    """Say how many receipts the run sets out to open. False: it has finished, and nothing may be opened for it."""
+    return bool(Run.objects.filter(pk=run_id, finished_at__isnull=True).update(planned=planned))
+
+
+_FINISH = f"""
+WITH held AS (
+  SELECT count(*) AS opened, count(*) FILTER (WHERE r.status = 'pending' OR {RETRYING}) AS unsettled
+  FROM runs child JOIN tool_receipts r ON r.run_id = child.id WHERE child.parent_id = %(id)s::uuid)
+UPDATE runs SET finished_at = clock_timestamp() FROM held
+WHERE runs.id = %(id)s::uuid AND finished_at IS NULL AND unsettled = 0
+  AND (opened >= planned OR %(as_it_stands)s::boolean)
+RETURNING runs.id
+"""  # noqa: S608
+
+
+def finish_run(run_id: uuid.UUID, *, as_it_stands: bool = False) -> bool:
+    """Stamp the run's end, if all that it planned is opened and settled for good. False: not yet, or not first.
+
+    `as_it_stands`: nothing more will be opened, so what is opened is all.
+    """
+    return fetch_row(_FINISH, {"id": run_id, "as_it_stands": as_it_stands}) is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count:
+    """Receipts of a run that stand alike."""
+
+    status: str
+    retrying: bool
+    error_code: str | None
+    error_reason: str | None
+    receipts: int
+
+
+_COUNTS = f"""
+SELECT r.status, {RETRYING} IS TRUE, r.error_code, r.error_reason, count(*)
+FROM runs child JOIN tool_receipts r ON r.run_id = child.id WHERE child.parent_id = %s
+GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 3, 4
+"""  # noqa: S608
+
+
+def counts_of(run_id: uuid.UUID) -> list[Count]:
+    """How the receipts of a workflow's run stand, in one grouped query, the most frequent first."""
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNTS, [run_id])
+        return [
+            Count(status=status, retrying=retrying, error_code=code, error_reason=reason, receipts=receipts)
+            for status, retrying, code, reason, receipts in cursor.fetchall()
+        ]
