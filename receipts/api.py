@@ -10,17 +10,18 @@ from uuid import UUID
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
+from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 
-from receipts import flow, narration
-from receipts.errors import NotFound, ReceiptsError
+from receipts import flow, narration, workflows
+from receipts.errors import NotFound, PermissionDenied, ReceiptsError
 from receipts.filters import ReceiptFilter, RunFilter
 from receipts.lifecycle import LIVE
 from receipts.models import Attempt, Receipt, Run
-from receipts.pages import Keyset
+from receipts.pages import MAX_PAGE_SIZE, Keyset
 from receipts.problems import problem
 from receipts.runner import Inflight, running
 from receipts.serializers import (
@@ -29,8 +30,19 @@ from receipts.serializers import (
     RunReceiptListSerializer,
     RunSerializer,
     RunSummarySerializer,
+    WorkflowListSerializer,
 )
-from receipts.told import API, LINEAGE, attach_decisions, represent, run_json, run_receipt, run_summary
+from receipts.told import (
+    API,
+    LINEAGE,
+    attach_decisions,
+    holds_others,
+    represent,
+    run_json,
+    run_receipt,
+    run_summary,
+    workflow_json,
+)
 from receipts.wire import EVENT_STREAM, EventStreamRenderer, Wire, answer, parse_uuid, prefers_async, problems
 
 SEES_ALL = "receipts.view_receipt"
@@ -137,7 +149,7 @@ def answer_filing(filing: flow.Filing, *, reader: Any, narrated: bool, respond_a
     except ReceiptsError as error:
         return problem(error, headers)
     attach_decisions([receipt])
-    return answer(represent(receipt), 200 if filing.deduplicated else 201, headers)
+    return answer(represent(receipt), 200 if filing.deduplicated else receipt.http_status or 201, headers)
 
 
 #: How a press or a retry is answered, and how to ask for it; for OpenAPI.
@@ -257,5 +269,25 @@ class RunViews(Wire):
         run = visible_runs(request.user).filter(pk=key).first()
         if run is None:
             raise NotFound
-        receipts = visible_receipts(request.user).filter(run=run).order_by("created_at", "id")
+        own = Q(run=run) | Q(run__parent=run) if holds_others(run) else Q(run=run)
+        receipts = visible_receipts(request.user).filter(own).order_by("created_at", "id")[:MAX_PAGE_SIZE]
         return answer(run_json(run, receipts))
+
+
+class WorkflowViews(Wire):
+    """Scheduled workflows."""
+
+    queryset = Run.objects.none()
+    serializer_class = WorkflowListSerializer
+    pagination_class = None
+
+    @extend_schema(
+        operation_id="workflows_list", responses={200: WorkflowListSerializer, **problems(403)}, filters=False
+    )
+    def retrieve(self, request: Request) -> HttpResponse:
+        """Every workflow: when it runs next, how its last run stands, and which runs are missing."""
+        if not request.user.has_perm(SEES_ALL):
+            raise PermissionDenied
+        now = timezone.now()
+        shown = [workflow_json(workflow, now) for workflow in workflows.registry]
+        return answer({"results": shown, "next": None, "previous": None})

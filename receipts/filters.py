@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from typing import Any
+from uuid import UUID
 
 import django_filters
 from django.contrib.auth import get_user_model
@@ -80,7 +81,9 @@ class ReceiptFilter(django_filters.FilterSet):  # type: ignore[misc]
     )
     overdue = django_filters.ChoiceFilter(choices=named(("true", "false")), method="by_overdue")
     input_hash = django_filters.CharFilter(validators=[_INPUT_HASH])
-    run = django_filters.UUIDFilter(field_name="run_id")
+    run = django_filters.UUIDFilter(
+        method="by_run", help_text="a run's receipts; of a workflow's run all that it opened"
+    )
     idempotency_key = django_filters.CharFilter(validators=[_KEY])
 
     class Meta:
@@ -104,6 +107,9 @@ class ReceiptFilter(django_filters.FilterSet):  # type: ignore[misc]
     def by_user(self, rows: QuerySet[Receipt], _name: str, value: str) -> QuerySet[Receipt]:
         # a scalar subquery, looked up once: the index by user then serves filter and order
         return rows.filter(user=get_user_model().objects.filter(username=value).values("pk")[:1])
+
+    def by_run(self, rows: QuerySet[Receipt], _name: str, value: UUID) -> QuerySet[Receipt]:
+        return rows.filter(run__in=Run.objects.filter(Q(pk=value) | Q(parent=value)))
 
     def by_overdue(self, rows: QuerySet[Receipt], _name: str, value: str) -> QuerySet[Receipt]:
         past = Q(status=Status.PENDING, deadline_at__lte=Now())

@@ -133,10 +133,69 @@ class ListedReceiptSerializer(serializers.Serializer[Any]):
     attempt = serializers.IntegerField()
 
 
-class RunSerializer(RunSummarySerializer):
-    """A run with its receipts: the manifest."""
+class FailureCountSerializer(serializers.Serializer[Any]):
+    """Receipts of a run that failed alike."""
 
+    error_code = serializers.CharField()
+    error_reason = serializers.CharField(allow_null=True)
+    sentence = serializers.CharField()
+    retrying = serializers.BooleanField(help_text="the system continues them by itself")
+    receipts = serializers.IntegerField()
+
+
+class ProgressSerializer(serializers.Serializer[Any]):
+    """How far a workflow's run is."""
+
+    planned = serializers.IntegerField(allow_null=True, help_text="null until it has chosen its tickets")
+    opened = serializers.IntegerField()
+    applied = serializers.IntegerField()
+    failed = serializers.IntegerField()
+    retrying = serializers.IntegerField()
+    pending = serializers.IntegerField()
+    finished_at = serializers.DateTimeField(allow_null=True)
+    failures = FailureCountSerializer(many=True)
+
+
+class RunSerializer(RunSummarySerializer):
+    """A run with its receipts: the manifest. Of a workflow's run the first 200, the rest behind `links.receipts`."""
+
+    progress = ProgressSerializer(allow_null=True, help_text="null where the run is one press")
     receipts = ListedReceiptSerializer(many=True)
+
+
+class RunWithProgressSerializer(RunSummarySerializer):
+    """A workflow's run without its receipts."""
+
+    progress = ProgressSerializer()
+
+
+class WorkflowLinksSerializer(serializers.Serializer[Any]):
+    runs = serializers.CharField()
+
+
+class WorkflowSerializer(serializers.Serializer[Any]):
+    """A scheduled workflow."""
+
+    name = serializers.CharField()
+    title = serializers.CharField()
+    tool = serializers.CharField()
+    cron = serializers.CharField(help_text="five fields, on the zone's wall clock")
+    zone = serializers.CharField(help_text="IANA name")
+    since = serializers.DateTimeField(allow_null=True, help_text="on this schedule; null: no worker has seen it yet")
+    next_slot = serializers.DateTimeField()
+    last_run = RunWithProgressSerializer(allow_null=True)
+    missing = serializers.ListField(
+        child=serializers.DateTimeField(), help_text="slots that are owed and have no run, newest first, at most 10"
+    )
+    links = WorkflowLinksSerializer()
+
+
+class WorkflowListSerializer(serializers.Serializer[Any]):
+    """All workflows; never more than one page."""
+
+    results = WorkflowSerializer(many=True)
+    next = serializers.CharField(allow_null=True)
+    previous = serializers.CharField(allow_null=True)
 
 
 class EventSerializer(serializers.Serializer[Any]):

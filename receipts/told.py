@@ -10,9 +10,12 @@ from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from receipts import ledger, schedules
 from receipts.contracts import Effect, ReplayRule, registry
+from receipts.explanations import explain
 from receipts.lifecycle import Status, outcome
-from receipts.models import Attempt, Receipt, Run, SealedInput
+from receipts.models import Attempt, Receipt, Run, SealedInput, Trigger
+from receipts.workflows import Workflow
 
 API = "/api/v1"
 
@@ -197,8 +200,63 @@ def run_summary(run: Run) -> dict[str, Any]:
 
 
 def run_json(run: Run, receipts: Iterable[Receipt]) -> dict[str, Any]:
-    """The manifest of a run: the context that travels with it, and its receipts that the reader may see."""
-    return run_summary(run) | {"receipts": [_listed(receipt) for receipt in receipts]}
+    """The manifest of a run: the context that travels with it, how far it is, and what the reader may see of it."""
+    progress = run_progress(run) if holds_others(run) else None
+    return run_summary(run) | {"progress": progress, "receipts": [_listed(receipt) for receipt in receipts]}
+
+
+def holds_others(run: Run) -> bool:
+    """Whether the run is one that opens receipts in runs of their own: a workflow's, not a press's."""
+    by_workflow = run.parent_id is None and run.trigger in (Trigger.SCHEDULE, Trigger.COMMAND)
+    return by_workflow or run.planned is not None
+
+
+def run_progress(run: Run) -> dict[str, Any]:
+    """How far a workflow's run is, now: one query. `run` as it was read; its receipts are counted anew.
+
+    `planned` is empty until it has chosen. `pending` wait or are being drafted, `retrying` failed and are continued by
+    the system, `failed` need somebody; what they failed with is in `failures`, the most frequent first.
+    """
+    counts = ledger.counts_of(run.pk)
+    tally = dict.fromkeys(("applied", "failed", "retrying", "pending"), 0)
+    failures = []
+    for count in counts:
+        tally["retrying" if count.retrying else str(count.status)] += count.receipts
+        if count.error_code:
+            failures.append(
+                {
+                    "error_code": count.error_code,
+                    "error_reason": count.error_reason,
+                    "sentence": explain(count.error_code, count.error_reason).sentence,
+                    "retrying": count.retrying,
+                    "receipts": count.receipts,
+                }
+            )
+    return {
+        "planned": run.planned,
+        "opened": sum(tally.values()),
+        **tally,
+        "finished_at": instant(run.finished_at),
+        "failures": failures,
+    }
+
+
+def workflow_json(workflow: Workflow, now: dt.datetime) -> dict[str, Any]:
+    """A workflow with its next slot, its last run and the slots that are owed and have no run."""
+    cron, zone = workflow.cron, workflow.time_zone
+    last = Run.objects.select_related("actor").filter(workflow=workflow.name).order_by("-started_at").first()
+    return {
+        "name": workflow.name,
+        "title": workflow.title,
+        "tool": workflow.tool,
+        "cron": cron,
+        "zone": zone,
+        "since": instant(schedules.since(workflow)),
+        "next_slot": instant(schedules.next_slot(cron, zone, now)),
+        "last_run": run_summary(last) | {"progress": run_progress(last)} if last else None,
+        "missing": [instant(slot) for slot in schedules.missing(workflow, now)],
+        "links": {"runs": f"{API}/runs?workflow={workflow.name}"},
+    }
 
 
 def _listed(receipt: Receipt) -> dict[str, Any]:

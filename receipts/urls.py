@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from receipts.api import EventViews, ReceiptViews, RetryViews, RunViews
+from receipts.api import EventViews, ReceiptViews, RetryViews, RunViews, WorkflowViews
 from receipts.problem_pages import list_problems, show_problem
 from receipts.routes import route
 
@@ -14,6 +14,7 @@ urlpatterns = [
     *route("receipts/<str:receipt_id>/retry", RetryViews.as_view({"post": "create"}), "retry"),
     *route("runs", RunViews.as_view({"get": "list"}), "runs"),
     *route("runs/<str:run_id>", RunViews.as_view({"get": "retrieve"}), "run"),
+    *route("workflows", WorkflowViews.as_view({"get": "retrieve"}), "workflows"),
     *route("problems", list_problems, "problems"),
     *route("problems/<str:code>", show_problem, "problem"),
 ]
