@@ -6,8 +6,11 @@ class TicketsConfig(AppConfig):
     verbose_name = "Tickets"
 
     def ready(self) -> None:
-        from receipts.contracts import registry
+        from receipts import contracts, workflows
         from tickets.tools import TOOLS
+        from tickets.workflows import WORKFLOWS
 
         for tool in TOOLS:
-            registry.register(tool)
+            contracts.registry.register(tool)
+        for workflow in WORKFLOWS:
+            workflows.registry.register(workflow)
