@@ -176,6 +176,9 @@ def _setting_errors() -> Iterable[CheckMessage]:
         yield Error(f"THROTTLE_PRESSES: {error}", id="receipts.E006")
     if not settings.FILL_BUDGET_SECONDS < settings.ATTEMPT_DEADLINE_SECONDS:
         yield Error("FILL_BUDGET_SECONDS must be less than ATTEMPT_DEADLINE_SECONDS.", id="receipts.E006")
+    for name, version in settings.CONTRACTS.items():
+        if (name, version) not in {(tool.name, tool.version) for tool in registry}:
+            yield Error(f"CONTRACTS names {name}@{version}, which is not declared.", id="receipts.E006")
     if settings.MAX_IN_FLIGHT < 1:
         yield Error("MAX_IN_FLIGHT must be at least 1.", id="receipts.E006")
     try:

@@ -314,7 +314,7 @@ class TestWriters:
             lambda: press(),
             lambda: ledger.reopen(failed, actor_id=press.user.pk, seconds=30),
             lambda: ledger.begin(failed, 30),
-            lambda: ledger.abandon(failed, replayable=True),
+            lambda: ledger.abandon(failed, errors.Abandoned(), replayable=True),
         ]
         for write in writes:
             with pytest.raises(RuntimeError), transaction.atomic():

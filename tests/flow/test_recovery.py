@@ -31,8 +31,9 @@ def failed(press: Presser, desk: Provider) -> Receipt:
 
 class TestContractGone:
     @pytest.fixture
-    def gone(self, failed: Receipt) -> Any:
+    def gone(self, failed: Receipt, settings: Any) -> Any:
         """This version of the product holds version 2 alone."""
+        settings.CONTRACTS = {}
         registry._tools["file_followup", 2] = replace(FILE_FOLLOWUP, version=2)
         held = registry._tools.pop(("file_followup", 1))
         yield failed
