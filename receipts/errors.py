@@ -409,6 +409,10 @@ REASONS: dict[str, Reason] = {
         sentence="The mail server did not take the message, so nothing was sent.", owner=Owner.OPERATOR,
         next_step="Look at the mail server's log and the address, put it right, and write the message anew.",
     ),
+    "mail_unsound": Reason(
+        sentence="The message cannot be written as mail, so nothing was sent.", owner=Owner.OPERATOR,
+        next_step="Check DEFAULT_FROM_EMAIL and the requester's address; then write the message anew.",
+    ),
     "message_gone": Reason(
         sentence="The message is no longer in the outbox, so nothing was sent.",
         owner=Owner.OPERATOR, next_step="Find out who removed it; the outbox is never to be edited.",

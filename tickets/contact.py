@@ -91,7 +91,7 @@ def judge(address: str, now: dt.datetime) -> Judgement:
 def deliverable(address: str) -> str:
     """The address as a mail server takes it: its domain in ASCII. Raises: ValueError for one without sound syntax."""
     # no international mailbox names: they need SMTPUTF8, which few servers speak and Django's mail does not use
-    parsed = email_validator.validate_email(address, check_deliverability=False, allow_smtputf8=False)
+    parsed = email_validator.validate_email(address, check_deliverability=False, allow_smtputf8=False, strict=True)
     return str(parsed.ascii_email)
 
 

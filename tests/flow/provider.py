@@ -79,6 +79,10 @@ class Provider:
     def says(self, arguments: Any, finish: str = "stop") -> None:
         self.answer = lambda request: (200, completion(arguments, finish))
 
+    def fills(self, **arguments: Any) -> None:
+        """What it answers each tool by its wire name: `fills(close_ticket_v1={…})`."""
+        self.answer = lambda request: (200, completion(arguments[request["response_format"]["json_schema"]["name"]]))
+
     def fails(self, status: int, body: Any = None) -> None:
         self.answer = lambda request: (status, body or {"error": {"message": "no"}})
 

@@ -28,13 +28,18 @@ def hand_over(arguments: Arguments, _receipt: Any) -> Applied:
     """Send the message that the outbox holds.
 
     Raises: NotHandedOver where nothing has left: `mail_unreachable` before the server could be spoken to,
-        `mail_refused` by the server's own word. Anything else leaves the outcome unknown.
+        `mail_refused` by the server's own word, `mail_unsound` and `message_gone` before anything was tried.
+        Anything else leaves the outcome unknown.
     """
     message = OutgoingEmail.objects.filter(pk=arguments["message_id"]).first()
     connection.close()  # a mail server may take its time
     if message is None:
         raise NotHandedOver("message_gone", retryable=False)
     mail = _mail(message)
+    try:
+        mail.message()
+    except ValueError as error:  # a header that would begin another one, an address that is none
+        raise NotHandedOver("mail_unsound", retryable=False) from error
     backend = _opened()
     try:
         taken = backend.send_messages([mail])
