@@ -5,8 +5,9 @@
 python-stdnum's, the rules of phone numbers libphonenumber's.
 
 How it reads: every kind has a *finder*, a function from text to spans. Finders see the text as a person does
-(NFKC, digits of any script, nothing invisible); the spans are cut from the text as it was typed. Each works on
-what the one before left, in the order of `_FINDERS`, so a digit run inside a key is a key and not a phone.
+(NFKC, digits of any script, nothing invisible, "@" and "+" unescaped); the spans are cut from the text as it was
+typed. Each works on what the one before left, in the order of `_FINDERS`, so a digit run inside a key is a key and
+not a phone.
 
 How it stays linear: no pattern may rescan what it has refused. Repetitions are possessive (`++`) or bounded,
 and what a pattern cannot say so is checked in Python after the match.
@@ -18,12 +19,20 @@ import hashlib
 import json
 from typing import Any
 
-from receipts.redaction.accounts import cards, ibans, is_card
+from receipts.redaction.accounts import cards, ibans, is_card, wrapped_cards
 from receipts.redaction.e_mails import e_mails
-from receipts.redaction.passwords import SECRET_FIELD, assignments, authorization, query_secrets, url_credentials
+from receipts.redaction.passwords import (
+    SECRET_FIELD,
+    assignments,
+    authorization,
+    command_flags,
+    cookies,
+    query_secrets,
+    url_credentials,
+)
 from receipts.redaction.phones import phones
-from receipts.redaction.reading import Finder, Span, readable
-from receipts.redaction.tokens import private_keys, tokens
+from receipts.redaction.reading import Finder, Span, readable, written_end
+from receipts.redaction.tokens import bot_tokens, private_keys, tokens
 
 __all__ = ["MAX_DEPTH", "input_hash", "redact", "redact_text"]
 
@@ -37,13 +46,17 @@ _MAX_PASSES = 8
 _FINDERS: tuple[tuple[str, Finder], ...] = (
     ("[secret]", private_keys),
     ("[secret]", tokens),
+    ("[secret]", bot_tokens),
     ("[secret]", url_credentials),
     ("[secret]", query_secrets),
     ("[secret]", authorization),
+    ("[secret]", cookies),
+    ("[secret]", command_flags),
     ("[secret]", assignments),
     ("[e-mail]", e_mails),
     ("[IBAN]", ibans),
     ("[card]", cards),
+    ("[card]", wrapped_cards),
     ("[phone]", phones),
 )
 
@@ -127,7 +140,7 @@ def _replace(text: str, origin: list[int] | None, spans: list[Span], mark: str) 
     pieces, done = [], 0
     for start, end in spans:
         if origin is not None:
-            start, end = origin[start], origin[end - 1] + 1
+            start, end = origin[start], written_end(text, origin[end - 1])
         if start < done:
             continue
         pieces += [text[done:start], mark]

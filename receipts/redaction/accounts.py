@@ -8,17 +8,18 @@ from collections.abc import Iterator
 
 from stdnum import iban, luhn, numdb
 
-from receipts.redaction.reading import Span, ascii_alnum
+from receipts.redaction.reading import WRAP, Span, ascii_alnum
 
-_IBAN_HEAD = re.compile(r"(?<![0-9A-Za-z])[A-Za-z]{2}[0-9]{2}(?=[ -]?[A-Za-z0-9])")
+_IBAN_HEAD = re.compile(r"(?<![0-9A-Za-z])(?:[Ii][Bb][Aa][Nn])?([A-Za-z]{2})[0-9]{2}(?=[ -]?[A-Za-z0-9]| ?[\r\n])")
+_NOT_OF_AN_IBAN = re.compile(r"[^0-9A-Za-z]")
 
 
 def ibans(text: str) -> Iterator[Span]:
     done = 0
     for head in _IBAN_HEAD.finditer(text):
-        pattern = _iban_of(head[0][:2].upper())
-        whole = pattern.match(text, head.start()) if pattern and head.start() >= done else None
-        if whole and iban.is_valid(whole[0], check_country=False):
+        pattern = _iban_of(head[1].upper())
+        whole = pattern.match(text, head.start(1)) if pattern and head.start() >= done else None
+        if whole and iban.is_valid(_NOT_OF_AN_IBAN.sub("", whole[0]), check_country=False):
             yield whole.span()
             done = whole.end()
 
@@ -28,7 +29,7 @@ def _iban_of(country: str) -> re.Pattern[str] | None:
     """As many characters as the registry gives the country; words may follow, another digit may not."""
     [(_, facts), *_] = numdb.get("iban").info(country)
     size = sum(int(count) for count in re.findall(r"([0-9]+)!", facts.get("bban", "")))
-    return re.compile(rf"[A-Za-z]{{2}}[0-9]{{2}}(?:[ -]?[A-Za-z0-9]){{{size}}}(?![0-9])") if size else None
+    return re.compile(rf"[A-Za-z]{{2}}[0-9]{{2}}(?:(?:[ -]|{WRAP})?[A-Za-z0-9]){{{size}}}(?![0-9])") if size else None
 
 
 #: Issuers' ranges and the lengths they use (ISO/IEC 7812; Visa, Mastercard, Amex, Diners, JCB, Discover,
@@ -43,6 +44,11 @@ _DIGIT_GROUPS = re.compile(r"(?<![0-9A-Za-z_+])(?<![0-9][.,])[0-9]++(?:[ .\-‐-
 _CARD_DIGITS = re.compile(r"[0-9](?:[^0-9\n]{0,2}[0-9]){12}")
 _GROUP = re.compile(r"[0-9]+")
 _GROUPINGS = ((4, 4, 4, 4, 3), (4, 4, 4, 4), (4, 6, 5), (4, 6, 4), (4, 4, 5))
+#: Grouped as cards are, broken across lines; more groups on one of them make it a table.
+_WRAPPED_GROUPS = re.compile(
+    r"(?<![0-9A-Za-z_+])(?<![0-9][ .-])[0-9]{4}GAP(?:[0-9]{4}GAP[0-9]{4}GAP[0-9]{4}|[0-9]{6}GAP[0-9]{4,5})"
+    r"(?![ .-]?[0-9])(?![A-Za-z_])".replace("GAP", rf"(?:[ .\-‐-―−]{{1,2}}|{WRAP})")
+)
 UUID = re.compile(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}")
 
 
@@ -56,6 +62,13 @@ def cards(text: str) -> Iterator[Span]:
         if ascii_alnum(text[run.end() : run.end() + 1]):
             groups.pop()
         yield from _cards_among(text, groups)
+
+
+def wrapped_cards(text: str) -> Iterator[Span]:
+    if "\n" in text:
+        for groups in _WRAPPED_GROUPS.finditer(text):
+            if is_card(re.sub(r"[^0-9]", "", groups[0]), grouped=False):
+                yield groups.span()
 
 
 def _cards_among(text: str, groups: list[Span]) -> Iterator[Span]:

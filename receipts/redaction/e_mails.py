@@ -19,6 +19,8 @@ _PICTURE_SCALE = re.compile(r"@\d(?:\.\d)?x\.(?:png|jpe?g|gif|webp|svg|avif)", r
 
 
 def e_mails(text: str) -> Iterator[Span]:
+    if "@" not in text and not any(bracket in text for bracket in "[({"):
+        return
     done = 0
     for at in _AT.finditer(text):
         if at.start() < done:
@@ -55,7 +57,7 @@ def _local_start(text: str, at: int, done: int) -> int:
         return quote if quote != -1 and "\n" not in text[quote:at] else at
     # Backwards from the "@", so that a long text without one is never walked from each of its letters.
     backwards = _LOCAL_BACKWARDS.match(text[max(done, at - 256) : at][::-1])
-    local = backwards[0][::-1].lstrip(".-'’!#$*^~") if backwards else ""
+    local = backwards[0][::-1].lstrip("._-'’!#$*^~") if backwards else ""
     if behind := _BEHIND_CJK.search(local):
         local = behind[1]
     return at - len(local)

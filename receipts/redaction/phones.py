@@ -9,13 +9,14 @@ from collections.abc import Iterator
 import phonenumbers
 
 from receipts.redaction.accounts import UUID
-from receipts.redaction.reading import Span, ascii_alnum, mentions
+from receipts.redaction.reading import WRAP, Span, ascii_alnum, mentions
 
-#: The one look that spares most notes all further ones: seven digits, at most four characters between two.
-_DIGITS_CLOSE = re.compile(r"[0-9](?:[^0-9\n]{0,4}[0-9]){6}")
+#: The one look that spares most notes all further ones: seven digits, at most four characters between two,
+#: a line's end among them.
+_DIGITS_CLOSE = re.compile(r"[0-9](?:[^0-9]{0,4}[0-9]){6}")
 
 _BETWEEN = r"[ .()/\-‐-―−]{1,3}+"
-_ISO_DATE = r"(?:19|20)[0-9]{2}-[0-9]{2}-[0-9]{2}"
+_ISO_DATE = r"(?:19|20)[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])(?![0-9])"
 #: Numbers that are something else come first and swallow their digits; then a run of digits as phones have.
 _NUMBERS = re.compile(
     rf"(?=[0-9A-Fa-f+(])(?<![0-9A-Za-z_])(?:{UUID.pattern}"
@@ -26,6 +27,10 @@ _NUMBERS = re.compile(
     r"|(?:0|[1-9][0-9]{0,2})(?:\.(?:0|[1-9][0-9]{0,2})){3}(?![0-9]|\.[0-9])"
     rf"|(?P<run>(?:\+ ?\(?|\(\+?)?[0-9]++(?:{_BETWEEN}(?!{_ISO_DATE})[0-9]++)*+))"
 )
+#: Characters of the longest number people write, brackets and all.
+_LONGEST = 40
+#: The rest of a number that a mail program broke: in groups as phones have, up to the end of the number.
+_NEXT_LINE = re.compile(rf"\)?{WRAP}[0-9]{{2,8}}(?:[ .\-‐-―−][0-9]{{2,8}}){{0,4}}+(?![0-9])")
 _OF_AN_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*-$")  # the TCK- of TCK-1008, the INV- of INV-2026-0012345
 _HARD_BREAK = re.compile(r" [-‐-―−/] |\. | {2,}|(?<=[0-9])/(?=\+|0[1-9][0-9])")
 _SOFT_BREAK = re.compile(r" (?=0[1-9]|\()")
@@ -36,14 +41,14 @@ _CONNECTING = (
     r"|número|numero|al|au|a|à|på|het|op|over)\b){0,12}$"
 )
 _SAYS_PHONE = re.compile(
-    r"(?:\b(?:tele(?:ph|f)[oóo]\w*|t[eé]l[eé]phone|t[eé]l|phone|tlf|mob|mobil[ea]?|móvil|mobiel|handy|cell|cellphone"
+    r"(?:\bwa\.me/|\b(?:tele(?:ph|f)[oóo]\w*|t[eé]l[eé]phone|t[eé]l|phone|tlf|mob|mobil[ea]?|móvil|mobiel|handy|cell|cellphone"
     r"|cellulare|celular|portable|fax|sms|whatsapp|signal|festnetz|rückruf\w*|callback|erreichbar|puh|puhelin|gsm"
     rf"|тел|телефон|моб)|電話|携帯|电话|手机|電話番号|전화|핸드폰|휴대폰|هاتف|☎|📞){_CONNECTING}",
     re.IGNORECASE,
 )
 _PHONE_STEMS = (  # noqa: SIM905 (one line of words)
     "tel tél fon phone tlf mob móv handy cel portable fax sms whatsapp signal festnetz rückruf callback "
-    "erreichbar puh gsm тел моб 電話 携帯 电话 手机 전화 핸드폰 휴대폰 هاتف ☎ 📞"
+    "wa.me erreichbar puh gsm тел моб 電話 携帯 电话 手机 전화 핸드폰 휴대폰 هاتف ☎ 📞"
 ).split()
 #: Words that introduce a phone number, and much else: the number has to look like one too.
 _MAY_SAY_PHONE = re.compile(
@@ -82,10 +87,13 @@ def phones(text: str) -> Iterator[Span]:
     if not _DIGITS_CLOSE.search(text):
         return
     for number in _NUMBERS.finditer(text):
-        if number["run"] is not None and len(number["run"]) >= 7:
-            for start, end in _phones_in_run(text, *number.span("run")):
-                extension = _EXTENSION.match(text, end)
-                yield start, extension.end() if extension else end
+        if number["run"] is None:
+            continue
+        run = number.span("run")
+        in_one_line = list(_phones_in_run(text, *run)) if len(number["run"]) >= 7 else []
+        for start, end in in_one_line or _over_two_lines(text, *run):
+            extension = _EXTENSION.match(text, end)
+            yield start, extension.end() if extension else end
 
 
 def _phones_in_run(text: str, start: int, end: int) -> Iterator[Span]:
@@ -93,6 +101,9 @@ def _phones_in_run(text: str, start: int, end: int) -> Iterator[Span]:
     if text[start] != "+" and (span := _phone(text, start, end)):
         yield span
         return
+    if span := _spaced_out(text, start, end):
+        yield span
+        start = span[1]
     for hard in _parts(text, start, end, _HARD_BREAK):
         if span := _phone(text, *hard):
             yield span
@@ -100,6 +111,19 @@ def _phones_in_run(text: str, start: int, end: int) -> Iterator[Span]:
         soft = list(_parts(text, *hard, _SOFT_BREAK))
         if len(soft) > 1:
             yield from filter(None, (_phone(text, *part) for part in soft))
+
+
+def _spaced_out(text: str, start: int, end: int) -> Span | None:
+    """As in "+49 (0) 30 / 23125 - 789": what parts numbers elsewhere parts area, number and extension here."""
+    if text[start] != "+" or end - start > _LONGEST:
+        return None
+    gap = _HARD_BREAK.search(text, start, end)
+    return _international(text, start, end, strict=True) if gap and not _phone(text, start, gap.start()) else None
+
+
+def _over_two_lines(text: str, start: int, end: int) -> Iterator[Span]:
+    if text.startswith(("+", "00"), start) and end - start <= _LONGEST and (rest := _NEXT_LINE.match(text, end)):
+        yield from filter(None, [_international(text, start, rest.end(), strict=True)])
 
 
 def _parts(text: str, start: int, end: int, by: re.Pattern[str]) -> Iterator[Span]:
@@ -111,7 +135,7 @@ def _parts(text: str, start: int, end: int, by: re.Pattern[str]) -> Iterator[Spa
 
 def _phone(text: str, start: int, end: int) -> Span | None:
     """The phone number that these digits are, or None; a bracket around the whole is not part of it."""
-    if end - start > 40:
+    if end - start > _LONGEST:
         return None
     if text[start : start + 1] == "(" and ")" not in text[start:end]:
         start += 1
@@ -129,7 +153,7 @@ def _glued(text: str, end: int) -> bool:
     return bool(rest) and text[end : end + 1] not in ("x", "X", " ") and ascii_alnum(rest)
 
 
-def _international(text: str, start: int, end: int) -> Span | None:
+def _international(text: str, start: int, end: int, *, strict: bool = False) -> Span | None:
     """Country code and all; a number that follows ("+1 212 555 0123 2 times") is dropped until it fits."""
     for _ in range(4):
         written = text[start:end]
@@ -137,9 +161,11 @@ def _international(text: str, start: int, end: int) -> Span | None:
         if len(digits) < 7:
             return None
         plus = not written.startswith("00")
-        if not (_glued(text, end) and not plus) and _dialable(digits if plus else digits[2:], strict=not plus):
+        if not (_glued(text, end) and not plus) and _dialable(
+            digits if plus else digits[2:], strict=strict or not plus
+        ):
             return start, end
-        shorter = re.search(r"[ .()/\-‐-―−]+[0-9]+$", written)
+        shorter = re.search(r"[\s>.()/\-‐-―−]+[0-9]+$", written)
         if not shorter:
             return None
         end = start + shorter.start()

@@ -23,25 +23,42 @@ _HIDES_SOMETHING = re.compile(rf"[{_INVISIBLE}]|(?![0-9])\d")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _IS_INVISIBLE = re.compile(rf"[{_INVISIBLE}]")
 
+#: "@" and "+" as URLs, JSON and HTML escape them. No others: a space or "&" let out of a URL would end a value early.
+_ESCAPED = re.compile(
+    r"(?P<at>%40|\\u0040|&#(?:0*64|x0*40);|&commat;)|%2B|\\u002B|&#(?:0*43|x0*2B);|&plus;", re.IGNORECASE
+)
+_NOT_AS_READ = re.compile(rf"{_ESCAPED.pattern}|{_NOT_ASCII.pattern}", re.IGNORECASE)
+
+#: How a mail program breaks a line inside a value, and how a reply quotes the next one.
+WRAP = r"(?: ?\r?\n(?:> ?)?)"
+
 
 def readable(text: str) -> tuple[str, list[int] | None]:
     """The text to search, and the place in `text` of each of its characters; None where both are the same."""
-    if text.isascii() or (unicodedata.is_normalized("NFKC", text) and not _HIDES_SOMETHING.search(text)):
+    escaped = ("%" in text or "\\u00" in text or "&" in text) and _ESCAPED.search(text)
+    plain = text.isascii() or (unicodedata.is_normalized("NFKC", text) and not _HIDES_SOMETHING.search(text))
+    if plain and not escaped:
         return text, None
     pieces: list[str] = []
     origin: list[int] = []
     done = 0
-    for char in _NOT_ASCII.finditer(text):
+    for char in _NOT_AS_READ.finditer(text):
         at = char.start()
         pieces.append(text[done:at])
         origin.extend(range(done, at))
-        shape = _shape(char[0])
+        shape = _shape(char[0]) if at + 1 == char.end() else "@" if char["at"] else "+"
         pieces.append(shape)
         origin.extend([at] * len(shape))
-        done = at + 1
+        done = char.end()
     pieces.append(text[done:])
     origin.extend(range(done, len(text)))
     return "".join(pieces), origin
+
+
+def written_end(text: str, last: int) -> int:
+    """Where the character at `last`, as it was typed, ends."""
+    escaped = _ESCAPED.match(text, last)
+    return escaped.end() if escaped else last + 1
 
 
 @functools.lru_cache(maxsize=4096)
