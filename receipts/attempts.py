@@ -88,10 +88,10 @@ async def _propose(
 ) -> fill.Filled | ReceiptsError:
     """The arguments: derived, given, or filled by the model from notes; judged by the same gates."""
     try:
-        if tool.derive is not None:
-            return fill.judge_given(tool.derive(context), tool, context)
         if given.arguments is not None:
             return fill.judge_given(given.arguments, tool, context)
+        if tool.derive is not None:
+            return fill.judge_given(tool.derive(context), tool, context)
     except Exception:  # a fault of ours must still settle the row
         log.exception("the arguments of receipt %s could not be judged", inflight.receipt_id)
         return InternalError()

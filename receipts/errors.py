@@ -202,6 +202,45 @@ class Superseded(ReceiptsError):
     owner, next_step = Owner.YOU, "Look at the receipt named here: it speaks for this request now."
 
 
+# ── replay refused, before any row ───────────────────────────────────────────────────────────────────────────────
+
+
+class AppliedInLineage(ReceiptsError):
+    code, http_status, title = "applied_in_lineage", 409, "Already applied"
+    default_detail = "This was applied already, by this receipt or by another one of its lineage. Nothing was run."
+    owner, next_step = Owner.YOU, "Look at the receipt named here: it made the change."
+
+
+class InFlight(ReceiptsError):
+    code, http_status, title = "in_flight", 409, "Being worked on"
+    default_detail = "This receipt, or another one of its lineage, is being worked on. Nothing was run."
+    owner, next_step = Owner.SYSTEM, "Wait until it is settled, then look again."
+
+
+class NotReplayable(ReceiptsError):
+    code, http_status, title = "not_replayable", 409, "Not replayable"
+    default_detail = "What this tool does cannot be repeated safely, or nobody knows whether it happened."
+    owner, next_step = Owner.OPERATOR, "Find out on the other side what happened; press anew if it did not."
+
+
+class NoArguments(ReceiptsError):
+    code, http_status, title = "no_arguments", 409, "No arguments kept"
+    default_detail = "No arguments of this receipt passed the gates, so there are none to run again without the model."
+    owner, next_step = Owner.YOU, "Replay it with a new draft instead."
+
+
+class TargetRefuses(ReceiptsError):
+    code, http_status, title = "target_refuses", 409, "The ticket refuses"
+    default_detail = "The ticket as it is now does not take this. Nothing was run."
+    owner, next_step = Owner.YOU, "Look at the ticket; put right what the reason names, then replay."
+
+
+class StaleReplayNo(ReceiptsError):
+    code, http_status, title = "stale_replay_no", 409, "Replayed meanwhile"
+    default_detail = "Somebody has replayed this receipt since you looked. Nothing was run."
+    owner, next_step = Owner.YOU, "Look at the replay named here before you replay again."
+
+
 # ── settled on the receipt ───────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -14,5 +14,6 @@ from receipts.fill.given import judge_given
 from receipts.fill.limits import Limits
 from receipts.fill.prompt import measure_prompt
 from receipts.fill.provider import Provider
+from receipts.fill.text import sanitise
 
-__all__ = ["Client", "Facts", "Filled", "Limits", "Provider", "fill", "judge_given", "measure_prompt"]
+__all__ = ["Client", "Facts", "Filled", "Limits", "Provider", "fill", "judge_given", "measure_prompt", "sanitise"]

@@ -240,4 +240,4 @@ def reopen(
         if constraint_of(error) != "one_live_write_per_lineage":
             raise
         winner = live_in_lineage(receipt.root_id, but=receipt.id)
-        raise Superseded(receipt_id=str(winner) if winner else None) from error
+        raise Superseded(receipt_id=str(winner[0]) if winner else None) from error

@@ -99,10 +99,10 @@ def context(tool: Tool, subject: str) -> Context | None:
     return None if row is None else tool.read.build(subject, row[0])
 
 
-def live_in_lineage(root_id: uuid.UUID, but: uuid.UUID) -> uuid.UUID | None:
-    """The other receipt of a lineage that is pending or applied, if there is one."""
+def live_in_lineage(root_id: uuid.UUID, but: uuid.UUID) -> tuple[uuid.UUID, str] | None:
+    """(id, status) of the other receipt of a lineage that is pending or applied, if there is one."""
     found = Receipt.objects.filter(root_id=root_id, status__in=LIVE).exclude(pk=but)
-    return found.values_list("pk", flat=True).first()
+    return found.values_list("pk", "status").first()
 
 
 def last_attempt(receipt: Receipt) -> Attempt | None:
