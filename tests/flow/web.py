@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import httpx
 from django.db import connection
 from knox.models import AuthToken
 
+from benchmarks.processes import ROOT, WEB, WORKER, Process, environment, eventually, free_port
 from receipts_project.accounts.models import User
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def eventually(condition: Callable[[], Any], seconds: float = 30) -> Any:
-    """Wait for a condition; fails when it never comes true. The seconds only bound a broken run."""
-    end = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.01)
-    return value
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+__all__ = ["POINT", "ROOT", "Process", "Web", "Worker", "dsn", "eventually", "free_port", "held_at"]
 
 
 def dsn() -> str:
@@ -48,69 +25,32 @@ def dsn() -> str:
     )
 
 
-class Process:
-    """A process of the product, in a group of its own."""
-
-    def __init__(self, *arguments: str, provider_url: str, **environment: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, *arguments],
-            cwd=ROOT,
-            env={
-                **os.environ,
-                "DATABASE_URL": dsn(),
-                "COMPLETIONS_URL": provider_url,
-                "COMPLETIONS_STREAM": "false",
-                "THROTTLE_PRESSES": "none",
-                "DJANGO_SETTINGS_MODULE": "receipts_project.settings",
-                **environment,
-            },
-            start_new_session=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-    def signal(self, number: signal.Signals) -> None:
-        """To the whole group: a machine that dies or freezes takes all of it."""
-        os.killpg(self._process.pid, number)
-
-    def wait(self, seconds: float = 60) -> int:
-        """The exit code."""
-        return self._process.wait(seconds)
-
-    def kill(self) -> None:
-        self.signal(signal.SIGKILL)
-        self._process.wait(30)
-
-    def end(self) -> None:
-        if self._process.poll() is None:
-            self.kill()
+def environ(provider_url: str, **more: str) -> dict[str, str]:
+    """Of a process beside the test: its database, its provider, no streaming but where asked for."""
+    return environment(dsn(), provider_url, **{"COMPLETIONS_STREAM": "false", **more})
 
 
 class Worker(Process):
     """One `manage.py worker`."""
 
-    def __init__(self, *, provider_url: str, **environment: str) -> None:
-        super().__init__("manage.py", "worker", provider_url=provider_url, **environment)
+    def __init__(self, *, provider_url: str, **more: str) -> None:
+        super().__init__(*WORKER, environ=environ(provider_url, **more))
 
 
 class Web(Process):
     """One gunicorn with its one worker process."""
 
-    def __init__(self, *, user: User, provider_url: str, **environment: str) -> None:
+    def __init__(self, *, user: User, provider_url: str, **more: str) -> None:
         self.port = free_port()
         self.base = f"http://127.0.0.1:{self.port}"
         _, self.token = AuthToken.objects.create(user)
         self._pool = ThreadPoolExecutor(128)
         connection.ensure_connection()
-        super().__init__(
-            *("-m", "gunicorn", "-c", "receipts_project/gunicorn_config.py"),
-            provider_url=provider_url,
-            **{"PORT": str(self.port), **environment},
-        )
+        super().__init__(*WEB, environ=environ(provider_url, **{"PORT": str(self.port), **more}))
         eventually(self._answers)
 
     def _answers(self) -> bool:
-        assert self._process.poll() is None, "the web process ended at once"
+        assert not self.ended, "the web process ended at once"
         try:
             return httpx.get(f"{self.base}/livez").status_code == 200
         except httpx.TransportError:
