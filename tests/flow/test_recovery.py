@@ -31,14 +31,12 @@ def failed(press: Presser, desk: Provider) -> Receipt:
 
 class TestContractGone:
     @pytest.fixture
-    def gone(self, failed: Receipt, settings: Any) -> Any:
+    def gone(self, failed: Receipt, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Receipt:
         """This version of the product holds version 2 alone."""
         settings.CONTRACTS = {}
-        registry._tools["file_followup", 2] = replace(FILE_FOLLOWUP, version=2)
-        held = registry._tools.pop(("file_followup", 1))
-        yield failed
-        registry._tools["file_followup", 1] = held
-        del registry._tools["file_followup", 2]
+        monkeypatch.setitem(registry._tools, ("file_followup", 2), replace(FILE_FOLLOWUP, version=2))
+        monkeypatch.delitem(registry._tools, ("file_followup", 1))
+        return failed
 
     def test_same_key_is_refused_and_the_row_untouched(self, gone: Receipt, press: Presser) -> None:
         before = sql("SELECT to_jsonb(t)::text FROM tool_receipts t")
