@@ -10,19 +10,27 @@ import datetime as dt
 import uuid
 
 from django.db import connection
-from procrastinate.contrib.django import app
+from procrastinate.contrib.django.django_connector import DjangoConnector
 from procrastinate.exceptions import ConnectorException
+from procrastinate.manager import JobManager
+from procrastinate.tasks import configure_task
 
 from receipts.errors import DatabaseUnavailable
 from receipts.models import Receipt
 
 #: Attempts, on every worker.
 QUEUE = "attempts"
+#: Writes through Django's connection, in its transaction. In a worker, procrastinate's own would take one of the
+#: worker's connections: the job would commit alone, and two settling threads at once would wait for ever.
+_JOBS = JobManager(DjangoConnector())
 
 
-def enqueue_attempt(receipt: Receipt) -> None:
-    """Have a worker begin this queued attempt. In the caller's transaction. Raises: DatabaseUnavailable."""
-    _enqueue("receipts.run_attempt", receipt, None)
+def enqueue_attempt(receipt: Receipt, at: dt.datetime | None = None) -> None:
+    """Have a worker begin this queued attempt, now or then.
+
+    In the caller's transaction. Raises: DatabaseUnavailable.
+    """
+    _enqueue("receipts.run_attempt", receipt, at)
 
 
 def enqueue_retry(receipt: Receipt, at: dt.datetime) -> None:
@@ -31,7 +39,7 @@ def enqueue_retry(receipt: Receipt, at: dt.datetime) -> None:
 
 
 def _enqueue(task: str, receipt: Receipt, at: dt.datetime | None) -> None:
-    job = app.configure_task(task, queue=QUEUE, schedule_at=at)
+    job = configure_task(name=task, job_manager=_JOBS, queue=QUEUE, schedule_at=at)
     try:
         job.defer(receipt_id=str(receipt.pk), attempt=receipt.attempt)
     except ConnectorException as error:
@@ -45,7 +53,7 @@ def enqueue_run(run_id: uuid.UUID) -> None:
 
     Raises: DatabaseUnavailable.
     """
-    job = app.configure_task("receipts.run_workflow", queue=QUEUE, lock=_lock(run_id))
+    job = configure_task(name="receipts.run_workflow", job_manager=_JOBS, queue=QUEUE, lock=_lock(run_id))
     try:
         job.defer(run_id=str(run_id))
     except ConnectorException as error:
