@@ -9,12 +9,13 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
 
-from receipts import fill
+from receipts import circuit, fill
 from receipts.contracts import Context, Handover, Tool
 from receipts.decisions import echoes_key
 from receipts.errors import FillInvalid, InputExpired, InternalError, ReceiptsError
@@ -115,6 +116,8 @@ async def _fill(
     except Exception:  # a fault of ours must still settle the row
         log.exception("the fill of receipt %s broke", inflight.receipt_id)
         return InternalError()
+    if filled.facts is not None and filled.facts.calls and circuit.is_news(filled.facts.provider_host, filled.error):
+        await place.in_settler(partial(circuit.heard, filled.facts.provider_host, filled.error, inflight.receipt_id))
     if filled.arguments is not None and filled.facts is not None and echoes_key(filled.arguments):
         filled.facts.gate = "text_safety"
         return fill.Filled(arguments=None, error=FillInvalid(reason="model_output_unsafe_text"), facts=filled.facts)

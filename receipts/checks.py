@@ -181,6 +181,10 @@ def _setting_errors() -> Iterable[CheckMessage]:
             yield Error(f"CONTRACTS names {name}@{version}, which is not declared.", id="receipts.E006")
     if settings.MAX_IN_FLIGHT < 1:
         yield Error("MAX_IN_FLIGHT must be at least 1.", id="receipts.E006")
+    if settings.CIRCUIT_FAILURES < 1:
+        yield Error("CIRCUIT_FAILURES must be at least 1.", id="receipts.E006")
+    if not 0 < settings.CIRCUIT_SECONDS <= settings.CIRCUIT_MAX_SECONDS:
+        yield Error("CIRCUIT_SECONDS must be above 0 and at most CIRCUIT_MAX_SECONDS.", id="receipts.E006")
     try:
         Sealer(settings.SEALED_INPUT_KEYS)
     except ValueError as error:

@@ -1,53 +1,68 @@
 """What a worker begins: attempts that were queued, and retries that nobody watches.
 
-Each is named by receipt and attempt, so a job that runs twice finds its attempt begun, and does nothing.
+Each is named by receipt and attempt, so a job that runs twice finds its attempt begun, and does nothing. While the
+provider's circuit is open they are held: a job of the same name comes back later, and the receipt says so once.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 import time
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from django.conf import settings
+from django.db import transaction
 
-from receipts import attempts, ledger, presses
+from receipts import attempts, circuit, ledger, presses
 from receipts.attempts import place
 from receipts.errors import ContractGone, InputExpired, ReceiptsError, Superseded, TicketConflict
+from receipts.jobs import enqueue_attempt, enqueue_retry
 from receipts.lifecycle import Outcome, Status
-from receipts.manifest import tool_of
-from receipts.models import Receipt
+from receipts.manifest import provider, tool_of
+from receipts.models import AuditEvent, Receipt, Verb
 from receipts.runner import Inflight
 
 log = logging.getLogger(__name__)
 
 
 def begin_queued(receipt_id: uuid.UUID, attempt: int) -> Inflight | None:
-    """Begin a queued attempt in this process. None: it was begun, cancelled or swept before; nothing is to be done.
+    """Begin a queued attempt in this process. None: it was begun, cancelled or swept before, or is held.
 
     Raises: Overloaded; its job comes back later.
     """
     receipt = ledger.read(receipt_id)
-    if receipt is None or not receipt.queued or receipt.attempt != attempt or not _held(receipt):
+    if receipt is None or not receipt.queued or receipt.attempt != attempt or not _has_contract(receipt):
         return None
-    with place() as taken:
+    given = _given(receipt)
+    with _place(receipt, given) as taken:
+        if isinstance(taken, circuit.Hold):
+            _hold(receipt, attempt, taken, enqueue_attempt)
+            return None
         begun = time.monotonic()
         started = ledger.begin(receipt, settings.ATTEMPT_DEADLINE_SECONDS)
-        return None if started is None else _continue(taken, started, begun)
+        return None if started is None else _continue(taken, started, given, begun)
 
 
 def retry_unwatched(receipt_id: uuid.UUID, attempt: int) -> Inflight | None:
     """Continue a receipt that failed retryably while nobody watched: the same receipt, next attempt, by the system.
 
-    None: somebody else continued it, or another receipt of its lineage speaks for it now.
+    None: somebody else continued it, another receipt of its lineage speaks for it now, or it is held.
     Raises: Overloaded; the job comes back later.
     """
     receipt = ledger.read(receipt_id)
     if receipt is None or receipt.attempt != attempt or receipt.status != Status.FAILED or not receipt.retryable:
         return None
-    if not _held(receipt):
+    if not _has_contract(receipt):
         return None
-    with place() as taken:
+    given = _given(receipt)
+    with _place(receipt, given) as taken:
+        if isinstance(taken, circuit.Hold):
+            if taken.until < circuit.retried_until(receipt):
+                _hold(receipt, attempt + 1, taken, enqueue_retry)
+            return None
         begun = time.monotonic()
         try:
             started = ledger.reopen(
@@ -55,10 +70,10 @@ def retry_unwatched(receipt_id: uuid.UUID, attempt: int) -> Inflight | None:
             )
         except Superseded:
             return None
-        return None if started is None else _continue(taken, started, begun)
+        return None if started is None else _continue(taken, started, given, begun)
 
 
-def _held(receipt: Receipt) -> bool:
+def _has_contract(receipt: Receipt) -> bool:
     """Whether this worker holds the receipt's contract; another version of the product may."""
     try:
         tool_of(receipt)
@@ -68,16 +83,56 @@ def _held(receipt: Receipt) -> bool:
     return True
 
 
-def _continue(taken: attempts.Place, receipt: Receipt, begun: float) -> Inflight | None:
-    """Run an attempt whose private input lies sealed; where it cannot run, it is settled here."""
+def _given(receipt: Receipt) -> presses.Input | InputExpired:
+    """What the attempt works from, or that it is gone: then its attempt has to begin to be refused by name."""
+    try:
+        return presses.Input.of(attempts.unsealed(receipt))
+    except InputExpired as expired:
+        return expired
+
+
+@contextmanager
+def _place(receipt: Receipt, given: presses.Input | InputExpired) -> Iterator[attempts.Place | circuit.Hold]:
+    """A place to begin in, or the hold that the provider's circuit puts on what asks a model. Raises: Overloaded."""
+    asks_model = tool_of(receipt).derive is None and isinstance(given, presses.Input) and given.arguments is None
+    host = provider().host
+    with place() as taken:
+        hold = circuit.may_begin(receipt.pk, host) if asks_model else None
+        try:
+            yield hold or taken
+        finally:
+            if not taken.started:
+                circuit.give_back(receipt.pk, host)
+
+
+def _hold(receipt: Receipt, attempt: int, hold: circuit.Hold, enqueue: Callable[[Receipt, dt.datetime], None]) -> None:
+    """Have the same come back then, in a job of its own: what a job may fail at is counted per job, and waiting is no
+    failure. The receipt gets one event for each attempt that is held."""
+    with transaction.atomic(durable=True):
+        unmoved = Receipt.objects.filter(pk=receipt.pk, attempt=receipt.attempt, status=receipt.status)
+        if not unmoved.filter(started_at=receipt.started_at).select_for_update(no_key=True).values_list("pk"):
+            return  # somebody began or settled it meanwhile
+        if not AuditEvent.objects.filter(receipt=receipt, verb=Verb.HOLD, detail__attempt=attempt).exists():
+            detail = {
+                "attempt": attempt,
+                "provider": hold.provider,
+                "reason": hold.reason,
+                "until": hold.until.isoformat(timespec="seconds"),
+            }
+            ledger.record(ledger.Event(verb=Verb.HOLD, actor_id=None, detail=detail), receipt=receipt)
+        enqueue(receipt, hold.until)
+
+
+def _continue(
+    taken: attempts.Place, receipt: Receipt, given: presses.Input | InputExpired, begun: float
+) -> Inflight | None:
+    """Run an attempt that has begun; where it cannot run, it is settled here."""
     context = ledger.context(tool_of(receipt), receipt.subject)
     if context is None:
         _refuse(receipt, TicketConflict(reason="ticket_gone"))
         return None
-    try:
-        given = presses.Input.of(attempts.unsealed(receipt))
-    except InputExpired as expired:
-        _refuse(receipt, expired)
+    if isinstance(given, InputExpired):
+        _refuse(receipt, given)
         return None
     return taken.start(receipt, context, given, begun)
 

@@ -179,6 +179,10 @@ RETRY_ATTEMPTS = environment.integer("RETRY_ATTEMPTS", 5)
 RETRY_FIRST_SECONDS = environment.seconds("RETRY_FIRST_SECONDS", 5.0)
 RETRY_MAX_SECONDS = environment.seconds("RETRY_MAX_SECONDS", 300.0)
 RETRY_WITHIN_SECONDS = environment.seconds("RETRY_WITHIN_SECONDS", 3600.0)
+#: So many failures of the provider in a row hold back what nobody watches, for so long; each failed probe doubles it.
+CIRCUIT_FAILURES = environment.integer("CIRCUIT_FAILURES", 5)
+CIRCUIT_SECONDS = environment.seconds("CIRCUIT_SECONDS", 15.0)
+CIRCUIT_MAX_SECONDS = environment.seconds("CIRCUIT_MAX_SECONDS", 300.0)
 #: Where the wall clock hangs that scheduled workflows go by, unless one names its own zone.
 SCHEDULE_TIME_ZONE = environment.time_zone("SCHEDULE_TIME_ZONE", "UTC")
 #: Days without a reply after which `nightly_stale_tickets` has a follow-up drafted.
