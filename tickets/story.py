@@ -6,14 +6,15 @@ import datetime as dt
 from dataclasses import dataclass, field
 from typing import Any
 
+from receipts import circuit
 from receipts.explanations import Explanation, explain
 from receipts.lifecycle import Outcome
-from receipts.models import Attempt, AuditEvent, Receipt, Verb
+from receipts.models import Attempt, AuditEvent, Circuit, Receipt, Verb
 from tickets.models import Followup
 from tickets.words import Standing, person, standing
 
 #: Audit events that belong to the story of a press. Who looked at it is the audit console's matter.
-TOLD = (Verb.RETRY, Verb.REPLAY, Verb.CANCEL, Verb.RETARGET_REFUSED)
+TOLD = (Verb.RETRY, Verb.REPLAY, Verb.CANCEL, Verb.HOLD, Verb.RETARGET_REFUSED)
 
 #: Who decides each argument of a tool: shown beside its value.
 AUTHORS = {"ticket_id": "the route"}
@@ -31,6 +32,17 @@ class Moment:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Wait:
+    """For an answer of the model provider."""
+
+    since: dt.datetime
+    sentence: str
+    """What its last call came to."""
+    again_at: dt.datetime | None
+    """When one attempt tries again; None: about now."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Story:
     receipt: Receipt
     standing: Standing
@@ -39,6 +51,8 @@ class Story:
     attempts: list[Attempt]
     followup: Followup | None
     timeline: list[Moment] = field(default_factory=list)
+    waits_for: Wait | None = None
+    """The provider does not answer, and nobody watches this: it is held back."""
 
     @property
     def last_attempt(self) -> Attempt | None:
@@ -80,6 +94,17 @@ def tell(receipt: Receipt, now: dt.datetime) -> Story:
         attempts=attempts,
         followup=Followup.objects.filter(receipt=receipt).first(),
         timeline=_timeline(receipt, attempts, list(events)),
+        waits_for=_wait(circuit.waiting(receipt, now), now),
+    )
+
+
+def _wait(held_by: Circuit | None, now: dt.datetime) -> Wait | None:
+    if held_by is None or held_by.open_since is None or held_by.open_until is None:
+        return None
+    return Wait(
+        since=held_by.open_since,
+        sentence=explain("", held_by.last_reason).sentence,
+        again_at=held_by.open_until if held_by.open_until > now else None,
     )
 
 
@@ -122,4 +147,7 @@ def _attempt(attempt: Attempt) -> list[Moment]:
 
 
 def _deed(event: AuditEvent) -> str:
-    return Verb(event.verb).label[:1].upper() + Verb(event.verb).label[1:]
+    deed = Verb(event.verb).label[:1].upper() + Verb(event.verb).label[1:]
+    if event.verb == Verb.HOLD:
+        return f"{deed}. {explain('', event.detail.get('reason')).sentence}"
+    return deed

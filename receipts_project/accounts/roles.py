@@ -11,12 +11,13 @@ LEADS, AUDITORS, OPERATORS = "Support leads", "Auditors", "Operators"
 #: group → codenames. Every one of the last four of DESIGN's six is an audit event when used.
 ROLES: dict[str, tuple[str, ...]] = {
     LEADS: ("file_followup",),
-    AUDITORS: ("view_receipt", "view_attempt", "view_run", "view_auditevent", "export_receipt"),
+    AUDITORS: ("view_receipt", "view_attempt", "view_run", "view_auditevent", "view_circuit", "export_receipt"),
     OPERATORS: (
         "view_receipt",
         "view_attempt",
         "view_run",
         "view_auditevent",
+        "view_circuit",
         "export_receipt",
         "retry_receipt",
         "replay_receipt",
