@@ -312,6 +312,7 @@ class Verb(models.TextChoices):
     VIEW_SEALED_INPUT = "view_sealed_input", "looked at a sealed input"
     EXPORT = "export", "exported"
     PURGE = "purge", "purged"
+    ROTATE = "rotate", "sealed anew under another key"
     ROLE_CHANGE = "role_change", "changed a role"
 
 

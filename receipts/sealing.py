@@ -46,7 +46,8 @@ class Sealer:
     def __init__(self, keys: Sequence[str]) -> None:
         if isinstance(keys, str) or not keys:
             raise ValueError("Sealed inputs need at least one key, in a list.")
-        self._fernet = MultiFernet([_fernet(key, place) for place, key in enumerate(keys, start=1)])
+        held = [_fernet(key, place) for place, key in enumerate(keys, start=1)]
+        self._first, self._fernet = held[0], MultiFernet(held)
 
     def seal(self, plain: dict[str, Any]) -> bytes:
         """The token (ASCII) that stands for `plain`; another one each time.
@@ -69,6 +70,14 @@ class Sealer:
         if not isinstance(plain, dict):
             raise Unsealable
         return plain
+
+    def is_current(self, token: bytes | memoryview) -> bool:
+        """Whether the first key opens it. Tokens do not name their key, so it is tried."""
+        try:
+            self._first.decrypt(bytes(token))
+        except InvalidToken:
+            return False
+        return True
 
     def rotate(self, token: bytes | memoryview) -> bytes:
         """The same input under the first key, its time of sealing kept.

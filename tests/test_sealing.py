@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import base64
+import io
 import math
+from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
+from django.core.management import CommandError, call_command
 from hypothesis import given
 from hypothesis import strategies as st
 
-from receipts import sealing
+from receipts import ledger, rotation, sealing
+from receipts.errors import ArgMismatch
+from receipts.models import AuditEvent, Receipt, SealedInput
 from receipts.sealing import NotSealable, Sealer, Unsealable
+from receipts_project.accounts.models import User
+from tests import factories
+from tests.factories import alice, desk
+
+__all__ = ["alice", "desk"]
 
 OLD, NEW, OTHER = (Fernet.generate_key().decode() for _ in range(3))
 PLAIN = {"notes": "Anna (anna@example.com) kann sich nicht anmelden", "arguments": {"assignee": "ada"}}
@@ -127,3 +137,47 @@ class TestKeys:
         settings.SEALED_INPUT_KEYS = [NEW]
         with pytest.raises(Unsealable):
             sealing.sealer().unseal(token)
+
+
+class TestRotation:
+    """`manage.py rotate_sealed_inputs`, on rows."""
+
+    @pytest.fixture
+    def sealed(self, alice: User, settings: Any) -> list[Receipt]:
+        """Three inputs under the old key; the settings name a newer one before it."""
+        receipts = [factories.failed(alice, ArgMismatch(), sealed=Sealer([OLD]).seal(PLAIN)) for _ in range(3)]
+        settings.SEALED_INPUT_KEYS = [NEW, OLD]
+        return receipts
+
+    def rotate(self) -> str:
+        out = io.StringIO()
+        call_command("rotate_sealed_inputs", stdout=out)
+        return out.getvalue()
+
+    def test_seals_everything_under_the_first_key_with_its_event(self, sealed: list[Receipt]):
+        assert "3 sealed anew, 0 were" in self.rotate()
+        for row in SealedInput.objects.all():
+            assert Sealer([NEW]).unseal(row.token) == PLAIN
+        event = AuditEvent.objects.get(verb="rotate")
+        assert (event.detail, event.actor) == ({"sealed_inputs": 3}, None)
+
+    def test_goes_on_where_it_was_stopped(self, sealed: list[Receipt], monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(rotation, "BATCH", 1)
+        next(rotation.rotate_all())
+        assert "2 sealed anew, 1 were" in self.rotate() + self.rotate()
+        assert "0 sealed anew, 3 were" in self.rotate()
+        assert AuditEvent.objects.filter(verb="rotate").count() == 3
+
+    def test_names_what_no_key_opens_and_fails(self, sealed: list[Receipt]):
+        SealedInput.objects.filter(receipt=sealed[1]).update(token=Sealer([OTHER]).seal(PLAIN))
+        with pytest.raises(CommandError, match=str(sealed[1].pk)):
+            self.rotate()
+        assert Sealer([NEW]).unseal(SealedInput.objects.get(receipt=sealed[2]).token) == PLAIN
+
+    def test_leaves_a_row_that_somebody_sealed_meanwhile(self, sealed: list[Receipt]):
+        first = sealed[0].pk
+        before = bytes(SealedInput.objects.get(receipt=first).token)
+        SealedInput.objects.filter(receipt=first).update(token=Sealer([OLD]).seal({"notes": "newer"}))
+        assert ledger.reseal({first: (before, Sealer([NEW]).seal(PLAIN))}) == 0
+        assert Sealer([OLD]).unseal(SealedInput.objects.get(receipt=first).token) == {"notes": "newer"}
+        assert not AuditEvent.objects.filter(verb="rotate").exists()

@@ -44,8 +44,12 @@ def purge_sealed_inputs(actor_id: uuid.UUID | None = None) -> int:
     return int(row[0]) if row else 0
 
 
-def record(event: Event, *, receipt: Receipt | None = None) -> AuditEvent:
-    """Write an audit event in the caller's transaction: the deed and its event stand or fall together."""
+def record(event: Event, *, receipt: Receipt | None = None, run_id: uuid.UUID | None = None) -> AuditEvent:
+    """Write an audit event in the caller's transaction: the deed and its event stand or fall together.
+
+    About a receipt and its run, about a run alone, or about neither.
+    """
+    run_id = receipt.run_id if receipt else run_id
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO audit_events (at, actor_id, verb, receipt_id, run_id, detail)"
@@ -54,9 +58,11 @@ def record(event: Event, *, receipt: Receipt | None = None) -> AuditEvent:
                 event.actor_id,
                 event.verb.value,
                 receipt.id if receipt else None,
-                receipt.run_id if receipt else None,
+                run_id,
                 json.dumps(event.detail),
             ],
         )
         key, at = cursor.fetchone()
-    return AuditEvent(id=key, at=at, actor_id=event.actor_id, verb=event.verb, receipt=receipt, detail=event.detail)
+    return AuditEvent(
+        id=key, at=at, actor_id=event.actor_id, verb=event.verb, receipt=receipt, run_id=run_id, detail=event.detail
+    )
