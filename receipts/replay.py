@@ -220,7 +220,7 @@ def _opened(
     now = ledger.read(receipt.pk)
     if now is not None:
         _refuse_by_lineage(now)
-    raise TargetRefuses(reason="ticket_gone")
+    raise TargetRefuses(reason="ticket_gone", receipt_id=str(receipt.pk))
 
 
 # ── the questions ────────────────────────────────────────────────────────────────────────────────────────────────

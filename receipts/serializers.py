@@ -10,9 +10,11 @@ from rest_framework import serializers
 from receipts.errors import BY_CODE, REASONS
 from receipts.lifecycle import Outcome, Status
 from receipts.models import Trigger
+from receipts.replay import REASON_MAX, Mode
 
 STATUSES = [(s.value, s.value) for s in Status]
 OUTCOMES = [(o.value, o.value) for o in Outcome]
+MODES = [(m.value, m.value) for m in Mode]
 JSON_OBJECT = {"type": "object", "additionalProperties": {}}
 
 
@@ -26,6 +28,7 @@ class LinksSerializer(serializers.Serializer[Any]):
     events = serializers.CharField()
     run_receipts = serializers.CharField()
     retry = serializers.CharField(help_text="POST")
+    replay = serializers.CharField(help_text="GET is the dry run, POST the deed; needs `replay_receipt`")
     run = serializers.CharField()
     ticket = serializers.CharField()
     page = serializers.CharField()
@@ -63,6 +66,45 @@ class ReceiptSerializer(serializers.Serializer[Any]):
     model_decision = ObjectField(allow_null=True, help_text="what the model proposed and how it was judged")
     tool_result = ObjectField(allow_null=True, help_text="what the tool did or found; null while pending")
     links = LinksSerializer()
+
+
+class ReplaySerializer(serializers.Serializer[Any]):
+    """The body of a replay."""
+
+    reason = serializers.CharField(max_length=REASON_MAX, help_text="why, for those who read it later; redacted")
+    mode = serializers.ChoiceField(
+        choices=MODES,
+        required=False,
+        allow_null=True,
+        help_text="default: `same_arguments`, without a model call, where validated arguments are kept",
+    )
+    contract = serializers.CharField(
+        required=False, allow_null=True, help_text="`name@2`; default: the receipt's own, with the same hash"
+    )
+    expected_replay_no = serializers.IntegerField(
+        required=False, allow_null=True, min_value=1, help_text="as the dry run said; another one is a 409"
+    )
+
+
+class RefusalSerializer(serializers.Serializer[Any]):
+    """Why a replay would be refused."""
+
+    code = serializers.CharField()
+    reason = serializers.CharField(allow_null=True)
+    detail = serializers.CharField()
+    next_step = serializers.CharField()
+    receipt_id = serializers.UUIDField(allow_null=True, help_text="the receipt to look at")
+
+
+class DryRunSerializer(serializers.Serializer[Any]):
+    """What a replay would be, as things stand."""
+
+    replayable = serializers.BooleanField()
+    mode = serializers.ChoiceField(choices=MODES, allow_null=True, help_text="null where it was refused before")
+    contract = serializers.CharField(help_text="that it would run under")
+    contracts = serializers.ListField(child=serializers.CharField(), help_text="of this tool, as held here")
+    expected_replay_no = serializers.IntegerField(help_text="to be sent back with the replay")
+    refusal = RefusalSerializer(allow_null=True)
 
 
 class RunReceiptSerializer(serializers.Serializer[Any]):

@@ -99,6 +99,7 @@ def links(receipt: Receipt) -> dict[str, str]:
         "events": f"{own}/events",
         "run_receipts": f"{own}/run-receipts",
         "retry": f"{own}/retry",
+        "replay": f"{own}/replay",
         "run": f"{API}/runs/{receipt.run_id}",
         "ticket": f"{API}/tickets/{receipt.subject}",
         "page": f"/receipts/{receipt.id}",
@@ -119,6 +120,8 @@ def replay_refusal(receipt: Receipt) -> str | None:
     try:
         tool = registry.get(receipt.tool_name, receipt.contract_version)
     except KeyError:
+        return "contract_gone"
+    if tool.schema_sha256 != receipt.contract_sha256:
         return "contract_gone"
     if tool.replay_rule == ReplayRule.NEVER or receipt.error_code == "outcome_unknown":
         return "not_replayable"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from receipts.api import EventViews, ReceiptViews, RetryViews, RunViews, WorkflowViews
 from receipts.problem_pages import list_problems, show_problem
+from receipts.replay_api import ReplayViews
 from receipts.routes import route
 
 urlpatterns = [
@@ -12,6 +13,7 @@ urlpatterns = [
     *route("receipts/<str:receipt_id>/run-receipts", ReceiptViews.as_view({"get": "run_receipts"}), "run-receipts"),
     *route("receipts/<str:receipt_id>/events", EventViews.as_view({"get": "list"}), "events"),
     *route("receipts/<str:receipt_id>/retry", RetryViews.as_view({"post": "create"}), "retry"),
+    *route("receipts/<str:receipt_id>/replay", ReplayViews.as_view({"get": "retrieve", "post": "create"}), "replay"),
     *route("runs", RunViews.as_view({"get": "list"}), "runs"),
     *route("runs/<str:run_id>", RunViews.as_view({"get": "retrieve"}), "run"),
     *route("workflows", WorkflowViews.as_view({"get": "retrieve"}), "workflows"),
