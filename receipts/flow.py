@@ -308,13 +308,18 @@ def retry(*, user: Any, receipt: Receipt, respond_async: bool = False) -> Filing
     Raises: PermissionDenied, Throttled, NotFound (the ticket is gone), IdempotencyInFlight, Superseded, Overloaded,
         ContractGone, InputExpired.
     """
-    owner = receipt.user_id == user.pk
-    if not user.has_perm("receipts.file_followup" if owner else "receipts.retry_receipt"):
+    if not may_retry(user, receipt):
         raise PermissionDenied
     if receipt.status == Status.APPLIED or (receipt.status == Status.FAILED and not receipt.retryable):
         return Filing(receipt=receipt, deduplicated=True)
     with throttle.turn(user.pk):
         return _retry(user, receipt, respond_async)
+
+
+def may_retry(user: Any, receipt: Receipt) -> bool:
+    """Its owner, as long as they may file, or whoever may retry others' receipts: then their own replays, too."""
+    owner = receipt.user_id == user.pk and user.has_perm("receipts.file_followup")
+    return owner or bool(user.has_perm("receipts.retry_receipt"))
 
 
 def _retry(user: Any, receipt: Receipt, respond_async: bool) -> Filing:
