@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path, re_path
 
-from tickets import views
+from tickets import run_views, views
 from tickets.models import TICKET_ID
 from tickets.sign_in import SignIn, SignOut
 
@@ -15,6 +15,8 @@ urlpatterns = [
     path("receipts", views.receipts, name="receipts"),
     path("receipts/<uuid:receipt_id>", views.receipt, name="receipt"),
     path("receipts/<uuid:receipt_id>/retry", views.retry, name="retry"),
+    path("runs", run_views.runs, name="runs"),
+    path("runs/<uuid:run_id>", run_views.run, name="run"),
     path("login", SignIn.as_view(), name="login"),
     path("logout", SignOut.as_view(), name="logout"),
 ]

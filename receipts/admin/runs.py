@@ -27,7 +27,7 @@ class RunAdmin(ReadOnlyAdmin):
     search_help_text = "A run's id."
     fieldsets = (
         (None, {"fields": ("id", "workflow", "trigger", "who", "parent_link", "scheduled", "started", "finished")}),
-        ("Receipts", {"fields": ("receipts_link",)}),
+        ("Receipts", {"fields": ("page_link", "receipts_link")}),
         ("Manifest: the context that travelled with it", {"fields": ("manifest_json",)}),
     )
 
@@ -53,6 +53,10 @@ class RunAdmin(ReadOnlyAdmin):
     @admin.display(description="parent run")
     def parent_link(self, run: Run) -> SafeString | str:
         return show.link(Run, run.parent_id)
+
+    @admin.display(description="progress")
+    def page_link(self, run: Run) -> SafeString:
+        return format_html('<a href="/runs/{}">how far it is, and what failed</a>', run.pk)
 
     @admin.display(description="receipts")
     def receipts_link(self, run: Run) -> SafeString:
