@@ -6,14 +6,14 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from receipts import ledger, schedules
 from receipts.contracts import Effect, ReplayRule, registry
 from receipts.explanations import explain
-from receipts.lifecycle import Status, outcome
+from receipts.lifecycle import LIVE, Status, outcome
 from receipts.models import Attempt, Receipt, Run, SealedInput, Trigger
 from receipts.workflows import Workflow
 
@@ -21,7 +21,7 @@ API = "/api/v1"
 
 #: Where `attach_decisions` leaves a receipt's model decision, and the flow when it has just settled it.
 DECISION = "model_decision"
-#: Where a list's query leaves the status of another live receipt of the lineage (see `receipts.api`).
+#: Where `representable` leaves the status of another live receipt of the lineage.
 LINEAGE = "lineage_live"
 #: Where `attach_decisions` leaves whether the sealed input can still be opened; what was settled just now has its own.
 INPUT_KEPT = "input_kept"
@@ -130,6 +130,12 @@ def replay_refusal(receipt: Receipt) -> str | None:
     if not receipt.__dict__.get(INPUT_KEPT, True):
         return "input_expired"
     return None
+
+
+def representable(rows: QuerySet[Receipt]) -> QuerySet[Receipt]:
+    """The same receipts with all that `represent` needs: people, and another live receipt of the lineage."""
+    live = Receipt.objects.filter(root_id=OuterRef("root_id"), status__in=LIVE).exclude(pk=OuterRef("pk"))
+    return rows.select_related("user", "on_behalf_of").annotate(**{LINEAGE: Subquery(live.values("status")[:1])})
 
 
 def attach_decisions(receipts: Sequence[Receipt]) -> None:
