@@ -97,7 +97,7 @@ class Progress:
         if not self.planned:
             return Standing(name="complete", words="Finished, nothing to do")
         if self.failed:
-            return Standing(name="not_filed", words=f"Finished, {self.failed:,} not {self.did}")
+            return Standing(name="not_filed", words=f"Finished, some not {self.did}")
         return Standing(name="filed", words=f"Finished, all {self.did}")
 
     @property

@@ -12,12 +12,15 @@ from django.db.models import QuerySet
 from receipts import workflows
 from receipts.explanations import Explanation, explain
 from receipts.lifecycle import Status
-from receipts.models import Receipt, Run
+from receipts.models import Receipt, Run, Trigger
 from receipts.told import holds_others
 from tickets.progress import Pace, Progress, pace_of, progress_of
 
 #: What the list of a run's receipts can be narrowed to: in the URL, and in words.
 SHOWN = {"": "All", Status.APPLIED: "Done", Status.FAILED: "Failed", Status.PENDING: "Open"}
+
+#: What a run of one receipt is, by what started it.
+SINGLE = {Trigger.PRESS: "A press", Trigger.REPLAY: "A replay"}
 
 #: The form of a code or reason; rows of another version may hold names that this one does not know.
 _NAME = re.compile(r"[a-z0-9_]{1,64}")
@@ -53,7 +56,7 @@ def tell_run(run: Run, now: dt.datetime) -> RunStory:
     progress = progress_of([run])[run.pk] if holds_others(run) else None
     return RunStory(
         run=run,
-        title=title_of(run.workflow),
+        title=title_of(run.workflow) if progress else SINGLE.get(Trigger(run.trigger), "One ticket of a run"),
         about=_about(run.workflow),
         zone=zone_of(run),
         progress=progress,
@@ -84,7 +87,7 @@ def _about(workflow: str) -> str:
 #: Entries that have a name for people, in the order in which they are shown.
 NAMED = {
     "app_version": "Version of the product",
-    "contracts": "Contracts, with the beginning of their sha256",
+    "contracts": "Contracts, with their sha256",
     "provider_host": "Provider",
     "model": "Model",
     "mode": "Mode",
@@ -105,11 +108,15 @@ def _values(name: str, value: Any) -> list[str]:
         return [str(value)]
     if name == "contracts":
         return [f"{contract} {str(digest)[:DIGEST_SHOWN]}…" for contract, digest in value.items()]
-    return [f"{_words(key)} {amount}{_unit(key)}" for key, amount in value.items()]
+    return [f"{_words(key)} {_amount(amount)}{_unit(key)}" for key, amount in value.items()]
 
 
 def _words(key: str) -> str:
     return key.removesuffix("_seconds").removesuffix("_ms").replace("_", " ")
+
+
+def _amount(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _unit(key: str) -> str:

@@ -42,7 +42,7 @@ function show(page) {
   const now = page.getElementById("run");
   for (const id of PARTS) put(id, page.getElementById(id));
   if (now.dataset.state !== run.dataset.state || !now.hasAttribute("data-live")) {
-    document.getElementById("announcer").textContent = page.querySelector(".slip-state").textContent.trim();
+    document.getElementById("announcer").textContent = run.querySelector(".slip-state").textContent.trim();
   }
   run.dataset.state = now.dataset.state;
   run.toggleAttribute("data-live", now.hasAttribute("data-live"));
