@@ -11,10 +11,12 @@ from django.db import connection
 
 from receipts.workflows import Item, Workflow
 
-#: Another run, or a lead, is at this ticket with this tool: a second draft would be one too many.
+#: Another run, or a lead, is at this ticket with this tool, or the system retries it: a second draft would be one too
+#: many.
 _UNDER_WAY = """
 EXISTS (SELECT FROM tool_receipts r WHERE r.subject = t.id AND r.tool_name = %(tool)s
-          AND (r.status = 'pending' OR r.next_attempt_at > %(moment)s))
+          AND (r.status = 'pending'
+            OR r.status = 'failed' AND r.next_attempt_at IS NOT NULL AND r.created_at > %(retried)s))
 """
 
 # ── nightly_stale_tickets ────────────────────────────────────────────────────────────────────────────────────────
@@ -36,7 +38,7 @@ ORDER BY last.created_at, t.id
 def stale_tickets(moment: dt.datetime) -> Iterator[Item]:
     """Open and waiting tickets whose last word is the requester's, and at least STALE_AFTER_DAYS old."""
     before = moment - dt.timedelta(days=settings.STALE_AFTER_DAYS)
-    for ticket, last in _rows(_STALE, before=before, moment=moment, tool="file_followup"):
+    for ticket, last in _rows(_STALE, moment, before=before, tool="file_followup"):
         yield Item(subject=ticket, body={"notes": stale_notes(last, moment)})
 
 
@@ -79,7 +81,7 @@ ORDER BY t.created_at, t.id
 
 def unchecked_contacts(moment: dt.datetime) -> Iterator[Item]:
     """Tickets that are not closed whose contact has no check that still holds."""
-    for (ticket,) in _rows(_UNCHECKED, moment=moment, tool="check_contact_email"):
+    for (ticket,) in _rows(_UNCHECKED, moment, tool="check_contact_email"):
         yield Item(subject=ticket)
 
 
@@ -94,7 +96,8 @@ NIGHTLY_CONTACT_REVIEW = Workflow(
 WORKFLOWS = (NIGHTLY_STALE_TICKETS, NIGHTLY_CONTACT_REVIEW)
 
 
-def _rows(sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
+def _rows(sql: str, moment: dt.datetime, **parameters: Any) -> list[tuple[Any, ...]]:
+    retried = moment - dt.timedelta(seconds=settings.RETRY_WITHIN_SECONDS)
     with connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
+        cursor.execute(sql, {"moment": moment, "retried": retried, **parameters})
         return list(cursor.fetchall())

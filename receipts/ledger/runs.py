@@ -12,14 +12,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.db import connection, transaction
 
 from receipts.ids import uuid7
 from receipts.models import Run
 from receipts.statements import fetch_row
 
-#: A receipt that the system will continue by itself. Its moment may have passed by as long as a busy worker takes.
-RETRYING = "(r.status = 'failed' AND r.next_attempt_at > clock_timestamp() - interval '5 minutes')"
+#: A receipt that the system continues by itself. Its moment may be over: while the provider does not answer, it is held
+#: as long as the system retries at all; and a busy worker comes a little late.
+RETRYING = """(r.status = 'failed' AND r.next_attempt_at IS NOT NULL AND clock_timestamp() <
+  greatest(r.next_attempt_at + interval '1 minute', r.created_at + make_interval(secs => %(retried)s::float8)))"""
 
 _OPEN = """
 INSERT INTO runs (id, workflow, trigger, actor_id, slot, started_at, manifest)
@@ -83,7 +86,8 @@ def finish_run(run_id: uuid.UUID, *, as_it_stands: bool = False) -> bool:
 
     `as_it_stands`: nothing more will be opened, so what is opened is all.
     """
-    return fetch_row(_FINISH, {"id": run_id, "as_it_stands": as_it_stands}) is not None
+    parameters = {"id": run_id, "as_it_stands": as_it_stands, "retried": settings.RETRY_WITHIN_SECONDS}
+    return fetch_row(_FINISH, parameters) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +103,7 @@ class Count:
 
 _COUNTS = f"""
 SELECT child.parent_id, r.status, {RETRYING} IS TRUE, r.error_code, r.error_reason, count(*)
-FROM runs child JOIN tool_receipts r ON r.run_id = child.id WHERE child.parent_id = ANY(%s::uuid[])
+FROM runs child JOIN tool_receipts r ON r.run_id = child.id WHERE child.parent_id = ANY(%(runs)s::uuid[])
 GROUP BY 1, 2, 3, 4, 5 ORDER BY 6 DESC, 4, 5
 """  # noqa: S608
 
@@ -113,7 +117,7 @@ def counts_of_each(run_ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, list[Count]]
     """The same of several runs, for lists: one query as well. A run without receipts has no counts."""
     counts: dict[uuid.UUID, list[Count]] = {run_id: [] for run_id in run_ids}
     with connection.cursor() as cursor:
-        cursor.execute(_COUNTS, [list(counts)])
+        cursor.execute(_COUNTS, {"runs": list(counts), "retried": settings.RETRY_WITHIN_SECONDS})
         for run_id, status, retrying, code, reason, receipts in cursor.fetchall():
             count = Count(status=status, retrying=retrying, error_code=code, error_reason=reason, receipts=receipts)
             counts[run_id].append(count)
