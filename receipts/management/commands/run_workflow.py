@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import sys
 import time
 import uuid
-from itertools import islice
 from typing import Any
 
 from django.conf import settings
@@ -63,12 +63,12 @@ class Command(BaseCommand):
         sys.exit(self.carry(run_id))
 
     def look(self, workflow: Workflow) -> None:
-        subjects = iter(workflow.subjects(timezone.now()))
-        for item in islice(subjects, SHOWN):
-            self.stdout.write(item.subject)
-        more = sum(1 for _ in subjects)
-        if more:
-            self.stdout.write(f"… and {more} more")
+        shown, count = [], 0
+        for count, item in enumerate(workflow.subjects(timezone.now()), 1):
+            if count <= SHOWN:
+                shown.append(item.subject)
+        more = [f"… and {count - SHOWN} more"] if count > SHOWN else []
+        self.stdout.write("\n".join([*shown, *more, f"{count} tickets; nothing was written"]))
 
     # ── carrying ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -95,16 +95,32 @@ class Command(BaseCommand):
                     shutdown_graceful_timeout=DRAIN_SECONDS,
                     fetch_job_polling_interval=1.0,
                     delete_jobs="successful",
+                    install_signal_handlers=False,
                 )
             )
+            self.stop_on_signals(worker)
             watcher = asyncio.create_task(self.watch(run_id))
-            # the worker ends first when a signal stops it, and by nothing else
+            # the worker ends first when a signal has stopped it, or with an error
             await asyncio.wait((worker, watcher), return_when=asyncio.FIRST_COMPLETED)
             for task in (worker, watcher):
                 task.cancel()
             for ended in await asyncio.gather(worker, watcher, return_exceptions=True):
                 if isinstance(ended, Exception):
                     raise ended
+
+    def stop_on_signals(self, worker: asyncio.Task[None]) -> None:
+        """The first signal lets what is being drafted end; the second one ends at once, as Python does."""
+        loop = asyncio.get_running_loop()
+
+        def stop() -> None:
+            self.stdout.write(f"\nStopping: what is being drafted may end ({DRAIN_SECONDS:.0f} s at most).")
+            self.stdout.flush()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+            worker.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop)
 
     async def watch(self, run_id: uuid.UUID) -> None:
         """Show how far the run is, until it has ended; notice the end here rather than with the next tick."""
@@ -113,7 +129,7 @@ class Command(BaseCommand):
             progress = await runner.runner().in_settler(lambda: look_at(run_id))
             line.show(progress)
             if progress["finished_at"] is not None:
-                line.end()
+                line.end(progress)
                 return
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -161,9 +177,9 @@ class Line:
             self._out.write(words(progress, seconds))
             self._out.flush()
 
-    def end(self) -> None:
-        if self._redraws:
-            self._out.write("")
+    def end(self, progress: dict[str, Any]) -> None:
+        """The last look, which stays."""
+        self._out.write("" if self._redraws else words(progress, time.monotonic() - self._begun))
 
 
 def words(progress: dict[str, Any], seconds: float) -> str:
