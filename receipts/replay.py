@@ -7,6 +7,7 @@ replay all call it.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -247,7 +248,7 @@ def _refuse_by_lineage(receipt: Receipt) -> None:
 def _contract(receipt: Receipt, contract: str | None) -> Tool:
     """The pinned version, its schema unchanged, or the one that was chosen. Raises: ContractGone, InvalidRequest."""
     name, _, version = (contract or receipt.contract).partition("@")
-    if name != receipt.tool_name or not version.isascii() or not version.isdigit():
+    if name != receipt.tool_name or not re.fullmatch(r"[0-9]{1,9}", version):
         raise InvalidRequest(fields={"contract": f"must be a version of {receipt.tool_name}, like {receipt.contract}"})
     try:
         tool = registry.get(name, int(version))

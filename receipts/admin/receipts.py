@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 
 from receipts import ledger
-from receipts.admin import search, show
+from receipts.admin import lineage, replaying, search, show
 from receipts.admin.attempt_columns import AttemptColumns
 from receipts.admin.filters import (
     AttentionFilter,
@@ -22,6 +24,7 @@ from receipts.admin.filters import (
 )
 from receipts.admin.readonly import ReadOnlyAdmin, ReadOnlyInline
 from receipts.models import Attempt, AuditEvent, Receipt, Run
+from receipts.replay import PERMISSION
 
 
 class AttemptInline(AttemptColumns, ReadOnlyInline):
@@ -88,6 +91,7 @@ class ReceiptAdmin(ReadOnlyAdmin):
                     "status_badge",
                     "what_happened",
                     "what_next",
+                    "replayed_as",
                     "error_code",
                     "error_reason",
                     "http_status",
@@ -111,7 +115,7 @@ class ReceiptAdmin(ReadOnlyAdmin):
             "Tool result: what the tool did",
             {"fields": ("contract_name", "effect", "arguments", "result_ref", "context_moved", "tool_result")},
         ),
-        ("Run and lineage", {"fields": ("run_link", "root_link", "replay_link", "replay_no", "replay_reason")}),
+        ("Run and lineage", {"fields": ("run_link", "replay_link", "replay_no", "replay_reason", "lineage")}),
         ("Identity", {"fields": ("id", "idempotency_key", "input_hash", "contract_sha256")}),
     )
 
@@ -121,6 +125,34 @@ class ReceiptAdmin(ReadOnlyAdmin):
         if not search_term.strip():
             return queryset, False
         return queryset.filter(search.condition(search_term)), False
+
+    # ── the two verbs ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def get_urls(self) -> list[URLPattern]:
+        site = self.admin_site
+        own = [
+            path("<uuid:receipt_id>/replay/", site.admin_view(self.replay_view), name="receipts_receipt_replay"),
+            path("<uuid:receipt_id>/retry/", site.admin_view(replaying.retry_view), name="receipts_receipt_retry"),
+        ]
+        return own + super().get_urls()
+
+    def replay_view(self, request: HttpRequest, receipt_id: UUID) -> HttpResponse:
+        return replaying.replay_view(request, receipt_id, media=self.media)
+
+    def has_replay_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(PERMISSION)
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """With what this person may do about it."""
+        key = search.read_uuid(object_id)
+        receipt = Receipt.objects.filter(pk=key).first() if key else None
+        verbs = {
+            "may_replay": self.has_replay_permission(request),
+            "retries": replaying.next_attempt(request.user, receipt) if receipt else None,
+        }
+        return super().change_view(request, object_id, form_url, {**verbs, **(extra_context or {})})
 
     # ── the list ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -141,22 +173,10 @@ class ReceiptAdmin(ReadOnlyAdmin):
 
     @admin.display(description="status")
     def status_badge(self, receipt: Receipt) -> SafeString | str:
-        if receipt.overdue:
-            return show.badge("pending, overdue", "overdue")
-        if receipt.outcome == "retryable":
-            return show.badge("failed, retryable", "retryable")
-        return show.badge(receipt.status)
+        return show.status(receipt)
 
     def what_happened(self, receipt: Receipt) -> str:
-        if receipt.error_code is None:
-            return f"Filed as {receipt.result_ref}." if receipt.result_ref else self._still(receipt)
-        return show.sentence(receipt.error_code, receipt.error_reason)
-
-    @staticmethod
-    def _still(receipt: Receipt) -> str:
-        if receipt.overdue:
-            return "Its time is over; the next sweep settles it."
-        return "Waits to be begun." if receipt.queued else "Is being worked on."
+        return show.what_happened(receipt)
 
     @admin.display(description="contract")
     def contract_name(self, receipt: Receipt) -> str:
@@ -214,9 +234,13 @@ class ReceiptAdmin(ReadOnlyAdmin):
     def run_link(self, receipt: Receipt) -> SafeString | str:
         return show.link(Run, receipt.run_id, f"{receipt.run} ({receipt.run_id})")
 
-    @admin.display(description="first of the lineage")
-    def root_link(self, receipt: Receipt) -> SafeString | str:
-        return "this one" if receipt.root_id == receipt.id else show.link(Receipt, receipt.root_id)
+    @admin.display(description="replayed as")
+    def replayed_as(self, receipt: Receipt) -> SafeString | str:
+        return lineage.replayed_as(receipt)
+
+    @admin.display(description="lineage")
+    def lineage(self, receipt: Receipt) -> SafeString | str:
+        return lineage.tree(receipt)
 
     @admin.display(description="replay of")
     def replay_link(self, receipt: Receipt) -> SafeString | str:

@@ -12,6 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from receipts.explanations import explain
+from receipts.models import Receipt
 
 EMPTY = "–"
 
@@ -29,6 +30,26 @@ def second(at: dt.datetime | None) -> str:
 def badge(word: str | None, tone: str | None = None) -> SafeString | str:
     """A word with its colour; the word carries the meaning, the colour repeats it."""
     return format_html('<span class="badge {}">{}</span>', tone or word, word) if word else EMPTY
+
+
+def status(receipt: Receipt) -> SafeString | str:
+    """Where a receipt stands, by its row and the clock."""
+    if receipt.overdue:
+        return badge("pending, overdue", "overdue")
+    if receipt.outcome == "retryable":
+        return badge("failed, retryable", "retryable")
+    return badge(receipt.status)
+
+
+def what_happened(receipt: Receipt) -> str:
+    """In a sentence, whatever became of it."""
+    if receipt.error_code is not None:
+        return sentence(receipt.error_code, receipt.error_reason)
+    if receipt.result_ref:
+        return f"Filed as {receipt.result_ref}."
+    if receipt.overdue:
+        return "Its time is over; the next sweep settles it."
+    return "Waits to be begun." if receipt.queued else "Is being worked on."
 
 
 def sentence(code: str | None, reason: str | None) -> str:

@@ -8,10 +8,11 @@ import pytest
 from django.test import Client
 
 from receipts_project.accounts.models import User
-from receipts_project.accounts.roles import AUDITORS
+from receipts_project.accounts.roles import AUDITORS, OPERATORS
+from tests.api.conftest import provider
 from tests.factories import alice, bob, charlie, desk, person
 
-__all__ = ["alice", "bob", "charlie", "desk"]
+__all__ = ["alice", "bob", "charlie", "desk", "provider"]
 
 Console = Callable[[User], Client]
 
@@ -19,6 +20,11 @@ Console = Callable[[User], Client]
 @pytest.fixture
 def auditor(desk: None) -> User:
     return person("ines", AUDITORS, is_staff=True)
+
+
+@pytest.fixture
+def operator(desk: None) -> User:
+    return person("kofi", OPERATORS, is_staff=True)
 
 
 @pytest.fixture

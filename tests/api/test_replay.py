@@ -11,7 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from receipts import flow, ledger
+from receipts import ledger
 from receipts.contracts import registry
 from receipts.models import AuditEvent, Receipt
 from receipts.replay import verdict
@@ -20,6 +20,7 @@ from receipts_project.accounts.models import User
 from tests import factories
 from tests.api.conftest import Api
 from tests.flow.provider import GOOD, Provider
+from tests.pressing import pressed, refused_by_its_ticket, rows
 from tickets.models import Followup, Ticket
 
 WHY = "The provider was down last night."
@@ -33,18 +34,6 @@ def post(client: Any, receipt: Receipt | uuid.UUID, headers: Any = None, **body:
     return client.post(address(receipt), body, content_type="application/json", headers=headers or {})
 
 
-def pressed(user: User) -> Receipt:
-    """Through the flow, so that its input is sealed with our keys."""
-    filing = flow.file(
-        tool="file_followup",
-        user=user,
-        subject="TCK-1008",
-        key=f"key-{uuid.uuid4()}",
-        body=lambda: {"notes": "Customer still blocked on SSO."},
-    )
-    return flow.wait(filing)
-
-
 @pytest.fixture
 def failed(alice: User, provider: Provider) -> Receipt:
     provider.fails(500)
@@ -55,11 +44,7 @@ def failed(alice: User, provider: Provider) -> Receipt:
 
 @pytest.fixture
 def refused(alice: User, provider: Provider) -> Receipt:
-    """Refused by its ticket after it was drafted: arguments are kept."""
-    Ticket.objects.filter(pk="TCK-1008").update(status="closed")
-    receipt = pressed(alice)
-    Ticket.objects.filter(pk="TCK-1008").update(status="open")
-    return receipt
+    return refused_by_its_ticket(alice)
 
 
 class TestDryRun:
@@ -221,6 +206,9 @@ class TestReplay:
                 assert lost.json()["receipt_id"] == won.json()["receipt_id"]
 
 
+REFUSED = [(None, 401), ("charlie", 404), ("bob", 404), ("alice", 403), ("auditor", 403)]
+
+
 class TestWhoMay:
     """URL × who: the same 404 for what somebody cannot see, 403 and an event for what they can see but not do."""
 
@@ -302,16 +290,6 @@ class TestReceiptJson:
         held = registry.get("file_followup", 1)
         monkeypatch.setitem(registry._tools, ("file_followup", 1), replace(held, schema_sha256="0" * 64))
         assert self.told(api, operator, failed) == "contract_gone"
-
-
-def rows() -> list[Any]:
-    """Receipts, events and runs, byte for byte, in their order."""
-    found = []
-    with connection.cursor() as cursor:
-        for table, order in (("tool_receipts", "id"), ("audit_events", "id"), ("runs", "id"), ("sealed_inputs", "1")):
-            cursor.execute(f"SELECT to_jsonb(t)::text FROM {table} t ORDER BY {order}")
-            found += [row[0] for row in cursor.fetchall()]
-    return found
 
 
 def test_openapi_names_the_replay() -> None:
