@@ -437,7 +437,7 @@ REASONS: dict[str, Reason] = {
     ),
     "contact_rejected": Reason(
         sentence="The requester's address is not one that mail may be sent to.",
-        owner=Owner.YOU, next_step="Check the contact address on the ticket: it says why. Reach the requester otherwise.",
+        owner=Owner.YOU, next_step="Check the contact address: it says why. Reach the requester otherwise.",
     ),
     # a delivery (delivery_failed): certain that nothing left
     "mail_unreachable": Reason(

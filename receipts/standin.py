@@ -106,6 +106,10 @@ def draft(asked: Asked) -> dict[str, Any]:
 def _value(name: str, schema: dict[str, Any], asked: Asked) -> Any:
     if schema.get("enum"):
         return _choice([str(value) for value in schema["enum"]], asked)
+    if "null" in schema.get("type", ()):  # a list of types: what may be left open, the stand-in leaves open
+        return None
+    if name == "subject":
+        return f"About “{' '.join(asked.subject.split())[:120] or 'your request'}”"
     if schema.get("type") == "string":
         return summary(asked, min(SUMMARY_CHARS, schema.get("maxLength", SUMMARY_CHARS)))
     raise ValueError(f"the stand-in cannot draft {name}")

@@ -60,10 +60,11 @@ def unreachable(request: HttpRequest, error: ReceiptsError) -> HttpResponseBase:
     """Answer 503. What somebody had pressed comes back as a form with its notes and its key."""
     request.user = AnonymousUser()  # nobody is looked up
     where = request.resolver_match
-    pressed = request.method == "POST" and where is not None and where.url_name == "ticket"
+    pressed = request.method == "POST" and where is not None and where.url_name in ("ticket", "press")
     context = {
         "error": error,
         "ticket_id": where.kwargs["ticket_id"] if where and pressed else "",
+        "what": where.kwargs.get("what", "") if where else "",
         "notes": request.POST.get("notes", "") if pressed else "",
         "key": request.POST.get("idempotency_key", "") if pressed else "",
     }

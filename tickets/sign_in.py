@@ -55,31 +55,31 @@ class SignOut(LogoutView):
 
 
 @never_cache
-def sign_in_first(request: HttpRequest, ticket_id: str) -> HttpResponse:
-    """Answer a press whose sign-in has expired: the login page, with the notes carried along."""
+def sign_in_first(request: HttpRequest, ticket_id: str, what: str) -> HttpResponse:
+    """Answer a press whose sign-in has expired: the login page, with the notes carried along to the same form."""
     notes = request.POST.get("notes", "")
     context = {
         "form": SignInForm(request),
         "next": reverse("ticket", args=[ticket_id]),
         "ticket_id": ticket_id,
-        "kept": seal_notes(ticket_id, notes) if notes else "",
+        "kept": seal_notes(f"{ticket_id}/{what}", notes) if notes else "",
         "expired": True,
     }
     return render(request, "login.html", context, status=401)
 
 
-def seal_notes(ticket_id: str, notes: str) -> str:
+def seal_notes(form: str, notes: str) -> str:
     """Text that only `take_notes` can read. It names what it is, so that no other sealed thing passes for it."""
-    return sealer().seal({KEPT: {ticket_id: notes}}).decode("ascii")
+    return sealer().seal({KEPT: {form: notes}}).decode("ascii")
 
 
-def take_notes(request: HttpRequest, ticket_id: str) -> str:
-    """Notes that waited for this ticket; they are handed over once."""
+def take_notes(request: HttpRequest, form: str) -> str:
+    """Notes that waited for this form (`TCK-1008/followups`); they are handed over once."""
     try:
         kept = sealer().unseal(request.session.get(KEPT, "").encode()).get(KEPT, {})
     except Unsealable:  # nothing waited, or nothing of ours
         return ""
-    if ticket_id not in kept:
+    if form not in kept:
         return ""
     del request.session[KEPT]
-    return str(kept[ticket_id])
+    return str(kept[form])

@@ -11,13 +11,22 @@ from receipts.explanations import Explanation, explain
 from receipts.lifecycle import Outcome
 from receipts.models import Attempt, AuditEvent, Circuit, Receipt, Verb
 from tickets.models import Followup
-from tickets.words import Standing, person, standing
+from tickets.words import DECISION_REASONS, DECISIONS, Standing, of_tool, person, standing
 
 #: Audit events that belong to the story of a press. Who looked at it is the audit console's matter.
 TOLD = (Verb.RETRY, Verb.REPLAY, Verb.CANCEL, Verb.HOLD, Verb.RETARGET_REFUSED)
 
 #: Who decides each argument of a tool: shown beside its value.
 AUTHORS = {"ticket_id": "the route"}
+
+#: What a tool's output is called where it is shown.
+OUTPUTS = {
+    "decision": "Decision",
+    "reason": "Because of",
+    "review_until": "Look again by",
+    "list_version": "Judged by",
+    "handed_to": "Handed to",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,9 +86,26 @@ class Story:
         return None if proposed is None or isinstance(proposed, dict) else str(proposed)
 
     @property
+    def output(self) -> dict[str, Any]:
+        """What the tool found or did beyond its reference."""
+        return (self.last_attempt.tool_result.get("output") or {}) if self.last_attempt else {}
+
+    @property
+    def facts(self) -> list[tuple[str, Any]]:
+        """The output in words."""
+        said = {"decision": DECISIONS, "reason": DECISION_REASONS}
+        return [(OUTPUTS.get(name, name), said.get(name, {}).get(value, value)) for name, value in self.output.items()]
+
+    @property
     def arguments(self) -> list[tuple[str, Any, str]]:
         """(argument, value, who decided it) of the validated arguments."""
-        return [(name, value, AUTHORS.get(name, "the model")) for name, value in self.receipt.arguments_json.items()]
+        author = "the model" if self.decision else "the route" if self.by_route else "the one who pressed"
+        return [(name, value, AUTHORS.get(name, author)) for name, value in self.receipt.arguments_json.items()]
+
+    @property
+    def by_route(self) -> bool:
+        """No person and no model chose the arguments."""
+        return self.receipt.tool_name in ("check_contact_email", "deliver_email")
 
 
 def tell(receipt: Receipt, now: dt.datetime) -> Story:
@@ -116,7 +142,7 @@ def _timeline(receipt: Receipt, attempts: list[Attempt], events: list[AuditEvent
         for event in events
     ]
     for attempt in attempts:
-        moments += _attempt(attempt)
+        moments += _attempt(receipt, attempt)
     if receipt.started_at and receipt.settled_at is None:
         moments.append(Moment(at=receipt.started_at, what=f"Attempt {receipt.attempt} began", tone="drafting"))
     return sorted(moments, key=lambda moment: moment.at)
@@ -125,17 +151,19 @@ def _timeline(receipt: Receipt, attempts: list[Attempt], events: list[AuditEvent
 def _opened(receipt: Receipt) -> str:
     if receipt.replay_of_id:
         return f"Replay {receipt.replay_no} was opened, as a new run"
+    if receipt.tool_name == "deliver_email":
+        return "Asked for by the message in the outbox, in the same commit; the receipt was written as pending"
     return "Pressed; the receipt was written as pending"
 
 
-def _attempt(attempt: Attempt) -> list[Moment]:
+def _attempt(receipt: Receipt, attempt: Attempt) -> list[Moment]:
     began = []
     if attempt.started_at:
         began = [Moment(at=attempt.started_at, what=f"Attempt {attempt.attempt} began", who=person(attempt.actor))]
     if attempt.status == Outcome.OK:
         ended = Moment(
             at=attempt.finished_at,
-            what=f"Change made and stamped: {attempt.tool_result.get('result_ref')}",
+            what=f"{of_tool(receipt.tool_name).done}, and stamped: {attempt.tool_result.get('result_ref')}",
             tone="filed",
         )
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -26,14 +27,14 @@ from receipts.presses import NOTES_MAX
 from tickets import board as boards
 from tickets import words
 from tickets.conversation import conversation
+from tickets.done import done_on
 from tickets.forms import BoardFilter
-from tickets.models import Followup, Ticket
+from tickets.models import Ticket
+from tickets.press_forms import BY_TOOL, MAIN, PRESSES, Form, Press
 from tickets.sign_in import sign_in_first, take_notes
 from tickets.story import tell
 
 log = logging.getLogger(__name__)
-
-TOOL = "file_followup"
 
 #: Refusals after which the key of the form can never be used for this press: the form gets a new one.
 KEY_IS_SPENT = (
@@ -110,26 +111,40 @@ def _tabs(request: HttpRequest, status: str, counts: dict[str, int]) -> list[dic
 def ticket(request: HttpRequest, ticket_id: str) -> HttpResponse:
     """The ticket; a POST is the press of a browser without script."""
     if request.method == "POST":
-        return press(request, ticket_id)
+        return press(request, ticket_id, MAIN)
     return show_ticket(request, ticket_id)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def other_press(request: HttpRequest, ticket_id: str, what: str) -> HttpResponse:
+    """The other buttons of the page; a reload of what they answered leads back to it."""
+    if request.method == "POST":
+        return press(request, ticket_id, PRESSES[what])
+    return redirect("ticket", ticket_id)
 
 
 @login_required
 def show_ticket(request: HttpRequest, ticket_id: str) -> HttpResponse:
-    notes = take_notes(request, ticket_id) or _notes_of(request, request.GET.get("notes_of", ""))
-    return _ticket_page(request, ticket_id, notes=notes, key=new_key())
+    kept = {press.what: take_notes(request, f"{ticket_id}/{press.what}") for press in PRESSES.values()}
+    return _ticket_page(request, ticket_id, notes=_notes_of(request, request.GET.get("notes_of", "")) | _only(kept))
 
 
-def press(request: HttpRequest, ticket_id: str) -> HttpResponse:
+def _only(kept: dict[str, str]) -> dict[str, str]:
+    return {what: notes for what, notes in kept.items() if notes}
+
+
+def press(request: HttpRequest, ticket_id: str, pressed: Press) -> HttpResponse:
     """File through the form: wait for the row, then go to its page. A refusal gives the form back with the notes.
 
     A ledger out of reach ends in `failures.unreachable`, which gives them back too.
     """
     if not request.user.is_authenticated:
-        return sign_in_first(request, ticket_id)
+        return sign_in_first(request, ticket_id, pressed.what)
     notes, key = request.POST.get("notes", ""), request.POST.get("idempotency_key")
+    body = {"notes": notes} if pressed.label else {}
     try:
-        filing = flow.file(tool=TOOL, user=request.user, subject=ticket_id, key=key, body=lambda: {"notes": notes})
+        filing = flow.file(tool=pressed.tool, user=request.user, subject=ticket_id, key=key, body=lambda: body)
     except errors.IdempotencyInFlight as refusal:
         # the second of two clicks: the browser shows only its answer, so that must lead to the first one's row
         return see_other("receipt", refusal.receipt_id) if refusal.receipt_id else see_other("receipts")
@@ -141,8 +156,18 @@ def press(request: HttpRequest, ticket_id: str) -> HttpResponse:
         raise
     except errors.ReceiptsError as refusal:
         key = new_key() if isinstance(refusal, KEY_IS_SPENT) else key
-        return _ticket_page(request, ticket_id, notes=notes, key=key, refusal=refusal)
+        refused = Refused(press=pressed, key=key or "", refusal=refusal)
+        return _ticket_page(request, ticket_id, notes={pressed.what: notes}, refused=refused)
     return _to_receipt(request, filing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """A press that opened no receipt: its form comes back, with the key if that can still be used."""
+
+    press: Press
+    key: str
+    refusal: errors.ReceiptsError
 
 
 def _to_receipt(request: HttpRequest, filing: flow.Filing) -> HttpResponse:
@@ -165,45 +190,37 @@ def see_other(page: str, *args: object) -> HttpResponse:
 
 
 def _ticket_page(
-    request: HttpRequest,
-    ticket_id: str,
-    *,
-    notes: str,
-    key: str | None,
-    refusal: errors.ReceiptsError | None = None,
+    request: HttpRequest, ticket_id: str, *, notes: dict[str, str], refused: Refused | None = None
 ) -> HttpResponse:
+    """`notes`: what stands in the forms, by the press that they are for."""
     shown = get_object_or_404(Ticket.objects.select_related("assignee"), pk=ticket_id)
     visible = visible_receipts(request.user)
     presses = list(visible.filter(subject=ticket_id).order_by("-created_at", "-id")[:PRESSES_SHOWN])
-    mine = next((receipt for receipt in presses if receipt.user_id == request.user.pk), None)
+    now = timezone.now()
     context = {
         "ticket": shown,
         "conversation": conversation(shown),
-        "followups": _followups(shown, visible),
+        "done": done_on(shown, visible, now),
         "presses": presses,
-        "mine": mine,
-        "notes": notes,
+        "mine": next((receipt for receipt in presses if receipt.user_id == request.user.pk), None),
+        "forms": {press.what: _form(press, shown, notes, refused) for press in PRESSES.values()},
         "notes_max": NOTES_MAX,
-        "key": key,
-        "refusal": refusal,
-        "audience": words.AUDIENCE[TOOL],
         "budget": settings.FILL_BUDGET_SECONDS,
         "panel": _panel_config(request, ticket_id),
-        "now": timezone.now(),
+        "now": now,
     }
+    refusal = refused.refusal if refused else None
     response = render(request, "ticket.html", context, status=refusal.http_status if refusal else 200)
     if refusal and refusal.retry_after:
         response["Retry-After"] = str(refusal.retry_after)
     return response
 
 
-def _followups(shown: Ticket, visible: Any) -> list[tuple[Followup, bool]]:
-    """Each follow-up, and whether the reader may open its receipt."""
-    followups = list(Followup.objects.filter(ticket=shown).select_related("created_by").order_by("-created_at"))
-    open_to_reader = set(
-        visible.filter(pk__in=[followup.receipt_id for followup in followups]).values_list("pk", flat=True)
-    )
-    return [(followup, followup.receipt_id in open_to_reader) for followup in followups]
+def _form(press: Press, shown: Ticket, notes: dict[str, str], refused: Refused | None) -> Form:
+    given = notes.get(press.what, "")
+    if refused and refused.press is press:
+        return Form(press=press, ticket=shown, key=refused.key, notes=given, refusal=refused.refusal)
+    return Form(press=press, ticket=shown, key=new_key(), notes=given)
 
 
 def _panel_config(request: HttpRequest, ticket_id: str) -> dict[str, Any]:
@@ -213,17 +230,19 @@ def _panel_config(request: HttpRequest, ticket_id: str) -> dict[str, Any]:
         "person": str(request.user.pk),
         "budgetSeconds": settings.FILL_BUDGET_SECONDS,
         "notesMax": NOTES_MAX,
-        "words": words.tables(),
+        "tools": {press.what: press.tool for press in PRESSES.values()},
+        "words": words.tables(ticket_id),
     }
 
 
-def _notes_of(request: HttpRequest, receipt_id: str) -> str:
-    """The notes of one's own failed receipt, to change them and press anew. Empty when they are not kept."""
+def _notes_of(request: HttpRequest, receipt_id: str) -> dict[str, str]:
+    """The notes of one's own failed receipt, to change them and press anew. Nothing when they are not kept."""
     try:
         mine = Receipt.objects.filter(user_id=str(request.user.pk), pk=UUID(receipt_id)).first()
-        return str(attempts.unsealed(mine).get("notes", "")) if mine else ""
-    except (ValueError, errors.InvalidRequest):
-        return ""
+        pressed = BY_TOOL.get(mine.tool_name) if mine else None
+        return {pressed.what: str(attempts.unsealed(mine).get("notes", ""))} if mine and pressed else {}
+    except (ValueError, errors.ReceiptsError):
+        return {}
 
 
 # ── receipts ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -254,7 +273,8 @@ def receipt(request: HttpRequest, receipt_id: UUID) -> HttpResponse:
         "owner": owner,
         "may_retry": request.user.has_perm("receipts.file_followup" if owner else "receipts.retry_receipt"),
         "address": request.build_absolute_uri(request.path),
-        "audience": words.AUDIENCE.get(found.tool_name, ""),
+        "said": words.of_tool(found.tool_name).on(found.subject, found.result_ref),
+        "press_again": BY_TOOL.get(found.tool_name),
     }
     return render(request, "receipt.html", context)
 

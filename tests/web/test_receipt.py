@@ -38,7 +38,7 @@ class TestFiled:
     def test_tells_the_time_line_and_the_figures(self, lead: Client) -> None:
         page = text_of(lead.get(press(lead)["Location"]))
         line = section(page, "What happened when")
-        assert line.index("written as pending") < line.index("Attempt 1 began") < line.index("Change made and stamped")
+        assert line.index("written as pending") < line.index("Attempt 1 began") < line.index("Filed, and stamped")
         figures = section(page, "Figures")
         for text in ("file_followup@1", "test-model", "7, 5", str(Receipt.objects.get().pk)):
             assert text in figures

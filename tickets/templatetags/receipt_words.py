@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 from django import template
 from django.utils import timezone
@@ -11,6 +12,7 @@ from django.utils.safestring import SafeString
 
 from receipts.explanations import Explanation, explain, sentence_case
 from receipts.ids import short_name
+from receipts.lifecycle import Status
 from receipts.models import Receipt
 from tickets import words
 
@@ -25,6 +27,26 @@ register.filter("person", words.person)
 def standing_of(receipt: Receipt, now: dt.datetime) -> words.Standing:
     """`{% standing_of receipt now as standing %}`"""
     return words.standing(receipt, now)
+
+
+@register.simple_tag
+def draft_label(receipt: Receipt) -> str:
+    """What stands over the fields of a press."""
+    said = words.of_tool(receipt.tool_name).on(receipt.subject)
+    return said["label_done" if receipt.status == Status.APPLIED else "label_draft"]
+
+
+@register.filter
+def shown_arguments(receipt: Receipt | None) -> list[tuple[str, str, Any]]:
+    """(name, label, value) of a receipt's arguments, without what the route decides and without what is empty."""
+    given = receipt.arguments_json if receipt else {}
+    return [(name, words.FIELDS.get(name, name), given[name]) for name in given if name != "ticket_id" and given[name]]
+
+
+@register.filter
+def press_form(forms: dict[str, Any], what: str) -> Any:
+    """`{{ forms|press_form:"contact-checks" }}`: a dash cannot stand in a template's variable."""
+    return forms[what]
 
 
 @register.simple_tag

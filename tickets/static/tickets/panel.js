@@ -6,11 +6,11 @@
 "use strict";
 
 const config = JSON.parse(document.getElementById("panel-config").textContent);
-const api = `/api/v1/tickets/${config.ticket}/followups`;
-const form = document.getElementById("press");
-const button = document.getElementById("press-button");
-const notes = document.getElementById("notes");
-const DRAFT = `Draft for ${config.ticket}, not filed`;
+const MAIN = "followups";
+const api = (press) => `/api/v1/tickets/${config.ticket}/${press.what}`;
+const said = (what) => config.words.tools[config.tools[what]];
+const formOf = (what) => document.querySelector(`form.press[data-what="${what}"]`);
+const notesOf = (what) => formOf(what).elements.notes; // undefined where there is nothing to say
 const at = (name) => document.getElementById(`panel-${name}`);
 
 // ── what this tab remembers ─────────────────────────────────────────────────────────────────────────────────────
@@ -48,10 +48,12 @@ function announce(text) {
   document.getElementById("announcer").textContent = text;
 }
 
-function show(state, { receipt = null, again = false } = {}) {
+// `what` was pressed: each has its own words for the same states.
+function show(what, state, { receipt = null, again = false } = {}) {
   document.getElementById("panel").dataset.state = state;
   at("icon").setAttribute("href", `#icon-${state}`);
-  at("words").textContent = state === "filed" && again ? "Already filed" : config.words.standings[state];
+  const words = said(what).standings[state];
+  at("words").textContent = state === "filed" && again ? `Already ${words.toLowerCase()}` : words;
   at("hint").hidden = true;
   const tail = at("receipt");
   tail.replaceChildren();
@@ -68,10 +70,24 @@ const numberOf = (receipt) => `R-${receipt.receipt_id.slice(-8)}`;
 function showFields(fields, label) {
   at("draft").hidden = false;
   at("draft-label").textContent = label;
-  for (const name of ["summary", "assignee"]) {
-    const text = typeof fields[name] === "string" ? fields[name] : "";
-    if (at(name).textContent !== text) at(name).textContent = text;
+  const list = at("fields");
+  const shown = Object.entries(fields).filter(([name, value]) => name !== "ticket_id" && typeof value === "string");
+  for (const [name, text] of shown) {
+    const field = at(name) || addField(list, name);
+    if (field.textContent !== text) field.textContent = text;
   }
+  const names = shown.map(([name]) => `panel-${name}`);
+  for (const field of list.querySelectorAll("dd")) if (!names.includes(field.id)) field.parentElement.remove();
+}
+
+function addField(list, name) {
+  const [group, label, value] = ["div", "dt", "dd"].map((tag) => document.createElement(tag));
+  label.textContent = config.words.fields[name] || name;
+  value.id = `panel-${name}`;
+  value.dir = "auto";
+  group.append(label, value);
+  list.append(group);
+  return value;
 }
 
 function showFailure({ sentence, owner, next_step }, retry) {
@@ -87,6 +103,7 @@ function clearPanel() {
   at("moved").hidden = true;
   at("failure").hidden = true;
   at("draft").hidden = true;
+  at("fields").replaceChildren();
 }
 
 const clock = {
@@ -113,7 +130,7 @@ const clock = {
 let current = null; // the press that this page is following; a newer one makes older followers fall silent
 
 function busy(isBusy) {
-  button.setAttribute("aria-disabled", String(isBusy));
+  for (const button of document.querySelectorAll("form.press button")) button.setAttribute("aria-disabled", String(isBusy));
 }
 
 function begin(press) {
@@ -134,8 +151,8 @@ function end() {
 
 async function send(press) {
   begin(press);
-  show("checking");
-  const response = await fetch(api, {
+  show(press.what, "checking");
+  const response = await fetch(api(press), {
     method: "POST",
     headers: {
       "Content-Type": "application/json",
@@ -143,7 +160,7 @@ async function send(press) {
       "Idempotency-Key": press.key,
       "X-CSRFToken": csrfToken(),
     },
-    body: JSON.stringify({ notes: press.notes }),
+    body: JSON.stringify(notesOf(press.what) ? { notes: press.notes } : {}),
   });
   if (response.ok) return receive(press, response, response.headers.get("Idempotent-Replayed") === "true");
   return refused(press, await problemOf(response));
@@ -152,7 +169,7 @@ async function send(press) {
 // Read at the moment of the press: signing in elsewhere changes it.
 function csrfToken() {
   const cookie = document.cookie.split("; ").find((item) => item.startsWith("csrftoken="));
-  return cookie ? cookie.slice("csrftoken=".length) : form.elements.csrfmiddlewaretoken.value;
+  return cookie ? cookie.slice("csrftoken=".length) : formOf(MAIN).elements.csrfmiddlewaretoken.value;
 }
 
 // Raises where the answer proves nothing about the row: a proxy's page, a ledger out of reach, a fault on the way.
@@ -170,14 +187,14 @@ async function receive(press, response, again = false) {
     for await (const { name, data } of events(response.body)) {
       if (press !== current) return;
       if (name === "receipt") receipt = heard(press, data);
-      else if (name === "draft") showFields(data.fields || {}, DRAFT);
-      else if (name === "decision") decided(receipt, data);
+      else if (name === "draft") showFields(data.fields || {}, said(press.what).label_draft);
+      else if (name === "decision") decided(press, receipt, data);
     }
   } else {
     receipt = heard(press, await response.json());
   }
   if (receipt && receipt.status !== "pending") return settle(press, receipt, again);
-  show("complete", { receipt }); // the stream has ended and the row has not: nothing is claimed
+  show(press.what, "complete", { receipt }); // the stream has ended and the row has not: nothing is claimed
   return watch(press);
 }
 
@@ -187,16 +204,16 @@ function heard(press, receipt) {
     remember("press", press);
   }
   if (receipt.status === "pending") {
-    show(receipt.overdue ? "checking" : "drafting", { receipt });
-    if (!press.announced) announce(config.words.standings.drafting);
+    show(press.what, receipt.overdue ? "checking" : "drafting", { receipt });
+    if (!press.announced) announce(said(press.what).standings.drafting);
     press.announced = true;
   }
   return receipt;
 }
 
-function decided(receipt, data) {
-  showFields(data.proposed || data, DRAFT);
-  show("filing", { receipt });
+function decided(press, receipt, data) {
+  showFields(data.proposed || data, said(press.what).label_draft);
+  show(press.what, "filing", { receipt });
 }
 
 // Server-sent events of a fetch body: `event:` and `data:` lines, a blank line between events, comments dropped.
@@ -224,22 +241,23 @@ function settle(press, receipt, again) {
   remember("press", null);
   refresh();
   if (receipt.status === "applied") {
-    show("filed", { receipt, again });
-    showFields(receipt.arguments, `Filed on ${config.ticket}`);
+    show(press.what, "filed", { receipt, again });
+    showFields(receipt.arguments, said(press.what).label_done);
     at("moved").hidden = !receipt.context_moved;
-    announce(`Filed, ${numberOf(receipt)}${receipt.context_moved ? `. ${at("moved").textContent}` : ""}`);
-    if (notes.value === press.notes) notes.value = "";
-    keepNotes();
+    announce(`${said(press.what).done}, ${numberOf(receipt)}${receipt.context_moved ? `. ${at("moved").textContent}` : ""}`);
+    const notes = notesOf(press.what);
+    if (notes && notes.value === press.notes) notes.value = "";
+    if (notes) keepNotes(press.what);
     return;
   }
   const why = config.words.reasons[receipt.error_reason] || config.words.codes[receipt.error_code] || {
     sentence: `The reason is “${receipt.error_code}”.`, owner: "an operator", next_step: "Give the receipt to an operator.",
   };
   const retryable = receipt.outcome === "retryable";
-  show("not_filed", { receipt });
+  show(press.what, "not_filed", { receipt });
   showFailure(why, retryable ? () => press !== current && pressAgain(press) : null);
   if (retryable) remember("retryable", press);
-  announce(`Not filed. ${why.sentence} ${why.next_step}`);
+  announce(`${said(press.what).undone}. ${why.sentence} ${why.next_step}`);
 }
 
 function pressAgain(press) {
@@ -255,7 +273,7 @@ function refused(press, problem) {
   }
   end();
   remember("press", null);
-  show("not_filed", { receipt: problem.receipt_id ? { receipt_id: problem.receipt_id } : null });
+  show(press.what, "not_filed", { receipt: problem.receipt_id ? { receipt_id: problem.receipt_id } : null });
   const signedOut = problem.status === 401;
   const known = config.words.codes[problem.code] || {};
   showFailure(
@@ -272,7 +290,7 @@ function refused(press, problem) {
     link.textContent = "Sign in";
     at("next").replaceChildren(link);
   }
-  announce(`Not filed. ${at("sentence").textContent}`);
+  announce(`${said(press.what).undone}. ${at("sentence").textContent}`);
 }
 
 // The wire quotes some details without capital and stop.
@@ -286,7 +304,7 @@ async function refresh() {
     const response = await fetch(location.pathname, { headers: { Accept: "text/html" } });
     if (!response.ok || response.redirected) return;
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    for (const id of ["followups", "presses"]) {
+    for (const id of ["ticket-head", "followups", "presses"]) {
       const list = document.getElementById(id);
       const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
       list.replaceChildren(...page.getElementById(id).children);
@@ -311,7 +329,7 @@ async function watch(press) {
       const receipt = await response.json();
       if (receipt.status !== "pending") return settle(press, receipt, false);
       if (receipt.overdue) return overdue(press, receipt);
-      show("drafting", { receipt });
+      show(press.what, "drafting", { receipt });
     } catch {
       lost();
     }
@@ -321,14 +339,15 @@ async function watch(press) {
 // Past its deadline and not stamped: the same key settles it and runs the next attempt, but only when asked to.
 function overdue(press, receipt) {
   end();
-  show("checking", { receipt });
+  show(press.what, "checking", { receipt });
   showFailure(config.words.codes.abandoned, () => pressAgain(press));
 }
 
 function lost() {
-  show("checking", { receipt: current && current.receiptId ? { receipt_id: current.receiptId } : null });
-  if (current && !current.lost) announce(config.words.standings.checking);
-  if (current) current.lost = true;
+  if (!current) return;
+  show(current.what, "checking", { receipt: current.receiptId ? { receipt_id: current.receiptId } : null });
+  if (!current.lost) announce(said(current.what).standings.checking);
+  current.lost = true;
 }
 
 async function go(press) {
@@ -345,7 +364,7 @@ async function go(press) {
 async function resume() {
   const press = recall("press");
   if (!press || current) return;
-  begin({ ...press, announced: true });
+  begin({ what: MAIN, ...press, announced: true });
   lost();
   if (!press.receiptId) return go(current);
   try {
@@ -359,35 +378,52 @@ async function resume() {
 
 // ── notes ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-function keepNotes() {
+function keepNotes(what) {
+  const notes = notesOf(what);
   const length = lengthOf(notes.value);
-  const count = document.getElementById("notes-count");
+  const count = formOf(what).querySelector(".notes-count");
   count.textContent = `${length.toLocaleString("en")} of ${config.notesMax.toLocaleString("en")} characters`;
   count.classList.toggle("over", length > config.notesMax);
-  remember("notes", notes.value || null);
+  remember(what === MAIN ? "notes" : `notes:${what}`, notes.value || null);
 }
 
-form.addEventListener("submit", (event) => {
+// What is wrong with notes, or nothing.
+function wrongWith(notes) {
+  if (!notes.value.trim()) return "are blank";
+  return lengthOf(notes.value) > config.notesMax ? `are longer than ${config.notesMax.toLocaleString("en")} characters` : "";
+}
+
+// On the document: the head of the ticket, and the form in it, is written anew after a press.
+document.addEventListener("submit", (event) => {
+  const { what } = event.target.dataset;
+  if (!what) return;
   event.preventDefault();
   if (current) return; // the second of two clicks
-  if (!notes.value.trim() || lengthOf(notes.value) > config.notesMax) {
+  const notes = notesOf(what);
+  const problem = notes ? wrongWith(notes) : "";
+  if (problem) {
     clearPanel();
-    show("not_filed");
+    show(what, "not_filed");
     const { owner, next_step } = config.words.codes.invalid_request;
-    const problem = notes.value.trim() ? `are longer than ${config.notesMax.toLocaleString("en")} characters` : "are blank";
     showFailure({ sentence: `The notes ${problem}. Nothing was drafted or filed.`, owner, next_step }, null);
-    announce(`Not filed. The notes ${problem}.`);
+    announce(`${said(what).undone}. The notes ${problem}.`);
     notes.focus();
     return;
   }
   // the same notes after a retryable end continue the same receipt; changed notes are a new press
+  const text = notes ? notes.value : "";
   const last = recall("retryable");
   remember("retryable", null);
-  const key = last && last.notes === notes.value ? last.key : newKey();
-  go({ key, notes: notes.value, pressedAt: Date.now() });
+  const key = last && last.what === what && last.notes === text ? last.key : newKey();
+  go({ what, key, notes: text, pressedAt: Date.now() });
 });
 
-notes.addEventListener("input", keepNotes);
-if (!notes.value) notes.value = recall("notes") || "";
-keepNotes();
+for (const form of document.querySelectorAll("form.press")) {
+  const { what } = form.dataset;
+  const notes = notesOf(what);
+  if (!notes) continue;
+  notes.addEventListener("input", () => keepNotes(what));
+  if (!notes.value) notes.value = recall(what === MAIN ? "notes" : `notes:${what}`) || "";
+  keepNotes(what);
+}
 window.addEventListener("pageshow", resume);
