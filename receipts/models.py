@@ -305,6 +305,8 @@ class Verb(models.TextChoices):
 
     RETRY = "retry", "retried"
     REPLAY = "replay", "replayed"
+    BULK_REPLAY = "bulk_replay", "started a bulk replay"
+    BULK_STOP = "bulk_stop", "stopped a bulk replay"
     CANCEL = "cancel", "cancelled"
     HOLD = "hold", "held back"
     RETARGET_REFUSED = "retarget_refused", "the model tried to change the ticket"
@@ -352,6 +354,101 @@ class SealedInput(models.Model):
 
     def __str__(self) -> str:
         return f"sealed input of {self.receipt_id}"
+
+
+class BulkReplay(models.Model):
+    """Many replays with one reason: the receipts that a plan showed, frozen when it was confirmed."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False, help_text="the plan's, made before it")
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    reason = models.TextField()
+    filter = models.JSONField(help_text="which receipts were meant, in words")
+    created_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True, blank=True, help_text="a worker took it up")
+    stop_requested_at = models.DateTimeField(null=True, blank=True)
+    stop_requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", null=True, blank=True
+    )
+    finished_at = models.DateTimeField(null=True, blank=True, help_text="every item has its end, every replay too")
+
+    class Meta:
+        db_table = "bulk_replays"
+        default_permissions = ()  # whoever sees all receipts sees them, whoever may replay makes them
+        ordering = ("-id",)
+        constraints = [
+            models.CheckConstraint(condition=~Q(reason=""), name="bulk_replay_has_a_reason"),
+            models.CheckConstraint(
+                condition=_all_null("stop_requested_at", "stop_requested_by")
+                | _none_null("stop_requested_at", "stop_requested_by"),
+                name="bulk_stop_names_who",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["created_at"], condition=Q(finished_at__isnull=True), name="bulk_replay_unfinished")
+        ]
+
+    def __str__(self) -> str:
+        return f"B-{str(self.id)[-8:]}"
+
+
+class ItemState(models.TextChoices):
+    """What has become of one item of a bulk replay."""
+
+    PLANNED = "planned", "waits"
+    EXCLUDED = "excluded", "left out by the plan"
+    REPLAYED = "replayed", "replayed"
+    REFUSED = "refused", "refused"
+    STOPPED = "stopped", "stopped before its turn"
+
+
+class BulkReplayItem(models.Model):
+    """One receipt of a bulk replay: what the plan said of it, and what has become of it."""
+
+    bulk = models.ForeignKey(BulkReplay, models.PROTECT, related_name="items", db_index=False)
+    receipt = models.ForeignKey(Receipt, models.PROTECT, related_name="+")
+    position = models.PositiveIntegerField(help_text="the oldest receipt comes first")
+    verdict = models.TextField(db_collation="C", help_text="when planned: the mode, or the code of the exclusion")
+    expected_replay_no = models.PositiveIntegerField(help_text="the number that the plan showed")
+    state = models.TextField(choices=ItemState.choices, db_collation="C")
+    new_receipt = models.OneToOneField(Receipt, models.PROTECT, related_name="bulk_item", null=True, blank=True)
+    refusal_code = models.TextField(null=True, blank=True, db_collation="C")  # noqa: DJ001
+    refusal_reason = models.TextField(null=True, blank=True, db_collation="C")  # noqa: DJ001
+    look_at = models.ForeignKey(
+        Receipt,
+        models.PROTECT,
+        related_name="+",
+        null=True,
+        blank=True,
+        db_index=False,
+        help_text="it explains why not",
+    )
+
+    class Meta:
+        db_table = "bulk_replay_items"
+        default_permissions = ()
+        ordering = ("bulk", "position")
+        constraints = [
+            models.UniqueConstraint(fields=["bulk", "receipt"], name="one_item_per_receipt"),
+            models.UniqueConstraint(fields=["bulk", "position"], name="one_item_per_position"),
+            models.CheckConstraint(condition=Q(state__in=ItemState.values), name="bulk_item_state_known"),
+            models.CheckConstraint(
+                condition=Q(state=ItemState.REPLAYED, new_receipt__isnull=False)
+                | ~Q(state=ItemState.REPLAYED) & Q(new_receipt__isnull=True),
+                name="replayed_item_names_its_receipt",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=[ItemState.EXCLUDED, ItemState.REFUSED], refusal_code__isnull=False)
+                | ~Q(state__in=[ItemState.EXCLUDED, ItemState.REFUSED])
+                & _all_null("refusal_code", "refusal_reason", "look_at"),
+                name="refused_item_names_its_code",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["bulk", "position"], condition=Q(state="planned"), name="bulk_item_planned"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.bulk} #{self.position}"
 
 
 class Schedule(models.Model):
