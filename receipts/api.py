@@ -238,6 +238,24 @@ class RetryViews(Wire):
         return answer_filing(filing, reader=request.user, narrated=narrated, respond_async=respond_async)
 
 
+class CancelViews(Wire):
+    """End a pending receipt before it is filed."""
+
+    queryset = Receipt.objects.none()
+    serializer_class = ReceiptSerializer
+
+    @extend_schema(
+        operation_id="cancel_receipt",
+        parameters=[RECEIPT_ID],
+        request=None,
+        responses={200: ReceiptSerializer, **problems(403, 404, 409)},
+    )
+    def create(self, request: Request, receipt_id: str) -> HttpResponse:
+        """Settle it `cancelled`; nothing will be filed. 409 where it was settled first."""
+        cancelled = flow.cancel(user=request.user, receipt=find_receipt(request.user, receipt_id))
+        return answer(show_receipts([cancelled])[0])
+
+
 class RunPages(Keyset):
     """A run's id begins with its time, and the primary key is the one index that covers all runs."""
 

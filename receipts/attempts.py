@@ -5,6 +5,7 @@ A press in the browser, the API, a retry and the worker all end up here; nothing
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from django.utils import timezone
 from receipts import circuit, fill
 from receipts.contracts import Context, Handover, Tool
 from receipts.decisions import echoes_key
-from receipts.errors import FillInvalid, InputExpired, InternalError, ReceiptsError
+from receipts.errors import Cancelled, FillInvalid, InputExpired, InternalError, ReceiptsError
 from receipts.manifest import provider, tool_of
 from receipts.models import Receipt, SealedInput
 from receipts.presses import Input
@@ -104,15 +105,22 @@ async def _fill(
 ) -> fill.Filled | ReceiptsError:
     left = settings.FILL_BUDGET_SECONDS - (time.monotonic() - begun)
     try:
-        filled = await fill.fill(
-            tool,
-            context,
-            notes,
-            provider=provider(),
-            client=place.client,
-            budget_seconds=max(0.0, left),
-            on_draft=inflight.write,
-        )
+        with inflight.filling():
+            filled = await fill.fill(
+                tool,
+                context,
+                notes,
+                provider=provider(),
+                client=place.client,
+                budget_seconds=max(0.0, left),
+                on_draft=inflight.write,
+            )
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if not inflight.stopped or task is None:
+            raise
+        task.uncancel()
+        return Cancelled()  # its row says so already
     except Exception:  # a fault of ours must still settle the row
         log.exception("the fill of receipt %s broke", inflight.receipt_id)
         return InternalError()

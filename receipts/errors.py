@@ -196,6 +196,12 @@ class InputExpired(ReceiptsError):
     owner, next_step = Owner.YOU, "Press anew with the notes."
 
 
+class AlreadySettled(ReceiptsError):
+    code, http_status, title = "already_settled", 409, "Already settled"
+    default_detail = "It was settled, or was leaving for the other side, before it could be cancelled."
+    owner, next_step = Owner.YOU, "Look at the receipt: it says what came of it."
+
+
 class Superseded(ReceiptsError):
     code, http_status, title = "superseded", 409, "Superseded"
     default_detail = "Another receipt of the same lineage is pending or applied; this one stays as it is."

@@ -17,12 +17,14 @@ from typing import Any, NoReturn
 
 from django.conf import settings
 from django.db import connection
-from django.utils import timezone
 
-from receipts import attempts, ledger, presses, throttle, unwatched
+from receipts import attempts, clock, ledger, presses, runner, throttle, unwatched
 from receipts.attempts import place
-from receipts.contracts import Tool, registry
+from receipts.contracts import Effect, Handover, Tool, registry
 from receipts.errors import (
+    AlreadySettled,
+    Cancelled,
+    ContractGone,
     DatabaseUnavailable,
     IdempotencyInFlight,
     IdempotencyKeyReused,
@@ -34,9 +36,9 @@ from receipts.errors import (
 )
 from receipts.jobs import enqueue_attempt
 from receipts.keys import parse_key
-from receipts.lifecycle import Status
+from receipts.lifecycle import Outcome, Status
 from receipts.manifest import manifest, tool_of
-from receipts.models import Receipt, Trigger
+from receipts.models import Receipt, Trigger, Verb
 from receipts.redaction import input_hash
 from receipts.runner import Inflight
 from receipts.sealing import sealer
@@ -293,7 +295,7 @@ def _take_over(receipt: Receipt, user: Any, *, queued: bool) -> Receipt | None:
 
 
 def _seconds_left(receipt: Receipt) -> int:
-    left = math.ceil((receipt.deadline_at - timezone.now()).total_seconds())
+    left = math.ceil((receipt.deadline_at - clock.now()).total_seconds())
     return max(1, min(5, left))
 
 
@@ -341,6 +343,46 @@ def _taken_over(receipt: Receipt, user: Any, *, queued: bool) -> Receipt:
     if reopened is None:
         raise IdempotencyInFlight(receipt_id=str(receipt.pk), retry_after=1)
     return reopened
+
+
+# ── cancel ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def cancel(*, user: Any, receipt: Receipt) -> Receipt:
+    """Settle a pending receipt as `cancelled`, before it is filed: its owner, or who may retry others' receipts.
+
+    Retryable, so the same key files it after all. An attempt under way finds its row settled and changes nothing; the
+    provider's call is ended where it runs in this process. A receipt that was cancelled before is answered as it is.
+
+    Raises: PermissionDenied; AlreadySettled, also where it is leaving for the other side.
+    """
+    may = "receipts.file_followup" if receipt.user_id == user.pk else "receipts.retry_receipt"
+    if not user.has_perm(may):
+        raise PermissionDenied
+    cancelled = _cancelled(user, receipt)
+    if cancelled is None:
+        raise AlreadySettled(receipt_id=str(receipt.pk))
+    cancelled.user = receipt.user
+    return cancelled
+
+
+def _cancelled(user: Any, receipt: Receipt) -> Receipt | None:
+    now = ledger.read(receipt.pk)
+    if now is None or now.error_code == Cancelled.code:
+        return now
+    if now.status != Status.PENDING:
+        return None
+    try:
+        tool = tool_of(now)
+        replayable = tool.replayable(Outcome.RETRYABLE)
+        leaves = isinstance(tool.apply, Handover)
+    except ContractGone:
+        replayable, leaves = False, now.effect == Effect.OUTBOX
+    event = ledger.Event(verb=Verb.CANCEL, actor_id=user.pk, detail={"attempt": now.attempt})
+    settled = ledger.settle_failed(now, Cancelled(), replayable=replayable, event=event, only_queued=leaves)
+    if settled is not None:
+        runner.stop(settled.pk)
+    return settled
 
 
 # ── waiting and answering ────────────────────────────────────────────────────────────────────────────────────────

@@ -15,8 +15,9 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from django.conf import settings
@@ -45,6 +46,8 @@ class Inflight:
         self._decision: dict[str, Any] | None = None
         self._listeners: list[queue.SimpleQueue[None]] = []
         self._waiter: Future[Handover | None] | None = None
+        self._filling: asyncio.Task[Any] | None = None
+        self.stopped = False
         self.future.add_done_callback(lambda _: self._ended())
 
     def write(self, delta: str) -> None:
@@ -58,6 +61,21 @@ class Inflight:
         with self._lock:
             self._decision = proposal
         self._ring()
+
+    @contextmanager
+    def filling(self) -> Iterator[None]:
+        """While the provider writes, and only then, the attempt can be stopped. On the loop."""
+        self._filling = asyncio.current_task()
+        try:
+            yield
+        finally:
+            self._filling = None
+
+    def stop(self) -> None:
+        """End the provider's call, if it is under way; what is being settled is left alone. On the loop."""
+        if self._filling is not None:
+            self.stopped = True
+            self._filling.cancel()
 
     def so_far(self) -> tuple[str, dict[str, Any] | None]:
         """(draft text so far, validated proposal or None)"""
@@ -180,6 +198,12 @@ class Runner:
     def find(self, receipt_id: uuid.UUID) -> Inflight | None:
         """The attempt of a receipt that runs here, if it runs here."""
         return self._inflight.get(receipt_id)
+
+    def stop(self, receipt_id: uuid.UUID) -> None:
+        """End the provider's call of an attempt that runs here: its row has been settled from outside."""
+        inflight = self.find(receipt_id)
+        if inflight is not None:
+            self._loop.call_soon_threadsafe(inflight.stop)
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -312,6 +336,12 @@ def drain(seconds: float = 35.0) -> int:
     See `Runner.drain`.
     """
     return _runner.drain(seconds) if _runner is not None and _pid == os.getpid() else 0
+
+
+def stop(receipt_id: uuid.UUID) -> None:
+    """End the provider's call for a receipt, where its attempt runs in this process."""
+    if _runner is not None and _pid == os.getpid():
+        _runner.stop(receipt_id)
 
 
 def running(receipt_id: uuid.UUID) -> Inflight | None:

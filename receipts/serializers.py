@@ -28,6 +28,7 @@ class LinksSerializer(serializers.Serializer[Any]):
     events = serializers.CharField()
     run_receipts = serializers.CharField()
     retry = serializers.CharField(help_text="POST")
+    cancel = serializers.CharField(help_text="POST")
     replay = serializers.CharField(help_text="GET is the dry run, POST the deed; needs `replay_receipt`")
     run = serializers.CharField()
     ticket = serializers.CharField()

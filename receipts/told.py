@@ -8,7 +8,6 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from receipts import ledger, schedules
 from receipts.contracts import Effect, ReplayRule, registry
@@ -43,7 +42,6 @@ def represent(receipt: Receipt, attempt: Attempt | None = None) -> dict[str, Any
     Runs on every press, so no query and no field machinery: `receipt.user` has to be loaded, and the model decision
     comes from `attempt` or from what `attach_decisions` left on the row.
     """
-    now = timezone.now()
     refusal = replay_refusal(receipt)
     came_to = outcome(receipt.status, receipt.retryable)
     return {
@@ -72,7 +70,7 @@ def represent(receipt: Receipt, attempt: Attempt | None = None) -> dict[str, Any
         "deadline_at": instant(receipt.deadline_at),
         "settled_at": instant(receipt.settled_at),
         "applied_at": instant(receipt.applied_at),
-        "overdue": receipt.is_overdue(now),
+        "overdue": receipt.overdue,
         "model_decision": attempt.model_decision if attempt else receipt.__dict__.get(DECISION),
         "tool_result": _tool_result(receipt, attempt),
         "links": links(receipt),
@@ -99,6 +97,7 @@ def links(receipt: Receipt) -> dict[str, str]:
         "events": f"{own}/events",
         "run_receipts": f"{own}/run-receipts",
         "retry": f"{own}/retry",
+        "cancel": f"{own}/cancel",
         "replay": f"{own}/replay",
         "run": f"{API}/runs/{receipt.run_id}",
         "ticket": f"{API}/tickets/{receipt.subject}",

@@ -91,6 +91,7 @@ receipt AS (
   FROM clock
   WHERE id = %(id)s AND attempt = %(attempt)s AND {PENDING}
     AND (NOT %(only_overdue)s::boolean OR deadline_at <= now)
+    AND (NOT %(only_queued)s::boolean OR started_at IS NULL)
   RETURNING tool_receipts.*),
 {_ATTEMPT},
 event AS (
@@ -112,6 +113,7 @@ def settle_failed(
     decision: Decision | None = None,
     event: Event | None = None,
     only_overdue: bool = False,
+    only_queued: bool = False,
     again_in_seconds: float | None = None,
     enqueue: Enqueue | None = None,
 ) -> Receipt | None:
@@ -119,7 +121,8 @@ def settle_failed(
 
     `again_in_seconds`: when the system will continue it by itself; `enqueue` writes the job for it.
 
-    None: the attempt is no longer pending (or, with `only_overdue`, not past its deadline); nothing was written.
+    None: the attempt is no longer pending (or, with `only_overdue`, not past its deadline, or, with `only_queued`, was
+    begun); nothing was written.
     """
     must_be_its_own_transaction()
     decision = decision or Decision()
@@ -132,6 +135,7 @@ def settle_failed(
         "reason": error.reason,
         "retryable": error.retryable,
         "only_overdue": only_overdue,
+        "only_queued": only_queued,
         "error": json.dumps({"code": error.code, "reason": error.reason}),
         "event_verb": event.verb.value if event else None,
         "event_actor": event.actor_id if event else None,
