@@ -12,8 +12,8 @@ from typing import Any
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
-from django.utils import timezone
 
+from receipts import clock
 from receipts.contracts import Effect
 from receipts.ids import short_name, uuid7
 from receipts.lifecycle import LIVE, Outcome, Status, outcome
@@ -259,7 +259,7 @@ class Receipt(models.Model):
 
     @property
     def overdue(self) -> bool:
-        return self.is_overdue(timezone.now())
+        return self.is_overdue(clock.now())
 
     def is_overdue(self, now: dt.datetime) -> bool:
         """Pending and past its deadline: the next one to look may settle it `abandoned`."""

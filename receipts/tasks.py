@@ -13,11 +13,10 @@ from concurrent.futures import Future
 from functools import partial
 from itertools import islice
 
-from django.utils import timezone
 from procrastinate import JobContext, RetryStrategy
 from procrastinate.contrib.django import app
 
-from receipts import flow, ledger, queued, runs
+from receipts import clock, flow, ledger, queued, runs
 from receipts.errors import ReceiptsError
 from receipts.jobs import QUEUE
 from receipts.models import Receipt
@@ -86,7 +85,7 @@ async def sweep(timestamp: int) -> None:
 @app.task(name="receipts.tick", queueing_lock="receipts.tick", pass_context=False)
 async def tick(timestamp: int) -> None:
     """Open the workflow runs that are due, on any worker, once a minute; see those under way to their end."""
-    await runner().in_settler(lambda: runs.tick(timezone.now()))
+    await runner().in_settler(lambda: runs.tick(clock.now()))
 
 
 @app.periodic(cron="17 * * * *")

@@ -11,8 +11,8 @@ import random
 from typing import Any
 
 from django.conf import settings
-from django.utils import timezone
 
+from receipts import clock
 from receipts.errors import ReceiptsError
 from receipts.jobs import enqueue_retry
 from receipts.models import Receipt
@@ -35,7 +35,11 @@ def again(receipt: Receipt, error: ReceiptsError) -> dict[str, Any]:
     if is_watched(receipt) or not error.retryable or receipt.attempt >= settings.RETRY_ATTEMPTS:
         return {}
     seconds = delay_seconds(receipt.attempt, error.retry_after)
-    at = timezone.now() + dt.timedelta(seconds=seconds)
+    at = clock.now() + dt.timedelta(seconds=seconds)
     if at > receipt.created_at + dt.timedelta(seconds=settings.RETRY_WITHIN_SECONDS):
         return {}
-    return {"again_in_seconds": seconds, "enqueue": lambda settled: enqueue_retry(settled, at)}
+    # the row says when, by the database's clock, and the job says the same
+    return {
+        "again_in_seconds": seconds,
+        "enqueue": lambda settled: enqueue_retry(settled, settled.next_attempt_at or at),
+    }
