@@ -38,6 +38,8 @@ def needs_database(arguments: list[str]) -> bool:
     if "--help" in arguments or "-h" in arguments or "--version" in arguments:
         return False
     command = arguments[0] if arguments else ""
+    if command == "export" and any(argument.partition("=")[0] == "--check" for argument in arguments):
+        return False  # an auditor verifies a folder anywhere
     return command not in WITHOUT_DATABASE or (command == "check" and "--database" in arguments)
 
 

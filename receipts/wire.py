@@ -129,20 +129,19 @@ class Wire(GenericViewSet[Any]):
         return response
 
     def page_of(self, queryset: QuerySet[Any], show: Callable[[list[Any]], list[Any]]) -> HttpResponse:
-        """A filtered page of a list: `{results, next, previous}`.
+        """A filtered page of a list: `{results, next, previous}`. Raises: InvalidRequest."""
+        rows = self.paginate_queryset(self.filtered(queryset, "cursor", "page_size"))
+        assert isinstance(self.paginator, Keyset)  # noqa: S101 - for the type checker
+        return answer({"results": show(list(rows or ())), **self.paginator.links()})
+
+    def filtered(self, queryset: QuerySet[Any], *beside: str) -> QuerySet[Any]:
+        """The rows that the parameters ask for; `beside` names those that are no filters.
 
         Raises: InvalidRequest naming a parameter that is unknown, empty or garbled: a filter that was not understood
         must not answer with everything.
         """
-        self._refuse_parameters()
-        rows = self.paginate_queryset(self.filter_queryset(queryset))
-        assert isinstance(self.paginator, Keyset)  # noqa: S101 - for the type checker
-        return answer({"results": show(list(rows or ())), **self.paginator.links()})
-
-    def _refuse_parameters(self) -> None:
-        """Raises: InvalidRequest for a parameter that the list does not have, or that is empty."""
         filterset = getattr(self, "filterset_class", None)
-        known = {"cursor", "page_size", *(filterset.base_filters if filterset else ())}
+        known = {*beside, *(filterset.base_filters if filterset else ())}
         wrong = {}
         for name, value in self.request.query_params.items():
             if name not in known:
@@ -151,6 +150,7 @@ class Wire(GenericViewSet[Any]):
                 wrong[name] = "is empty"
         if wrong:
             raise errors.InvalidRequest(fields=wrong)
+        return self.filter_queryset(queryset)
 
 
 def problems(*statuses: int) -> dict[Any, OpenApiResponse]:
