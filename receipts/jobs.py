@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 
+from django.conf import settings
 from django.db import connection
 from procrastinate.contrib.django.django_connector import DjangoConnector
 from procrastinate.exceptions import ConnectorException
@@ -20,6 +21,12 @@ from receipts.models import Receipt
 
 #: Attempts, on every worker.
 QUEUE = "attempts"
+RUN_ATTEMPT, RETRY_ATTEMPT = "receipts.run_attempt", "receipts.retry_attempt"
+#: A worker that has not been heard of for so long is dead (procrastinate's heartbeat is 10 s).
+SILENT_SECONDS = 30.0
+#: An attempt's job ends soon after its attempt: so much later nobody works on it. Any other job: a run's opening takes
+#: a minute for ten thousand receipts.
+AFTER_DEADLINE_SECONDS, LONGEST_JOB_SECONDS = 30.0, 300.0
 #: Writes through Django's connection, in its transaction. In a worker, procrastinate's own would take one of the
 #: worker's connections: the job would commit alone, and two settling threads at once would wait for ever.
 _JOBS = JobManager(DjangoConnector())
@@ -30,12 +37,12 @@ def enqueue_attempt(receipt: Receipt, at: dt.datetime | None = None) -> None:
 
     In the caller's transaction. Raises: DatabaseUnavailable.
     """
-    _enqueue("receipts.run_attempt", receipt, at)
+    _enqueue(RUN_ATTEMPT, receipt, at)
 
 
 def enqueue_retry(receipt: Receipt, at: dt.datetime) -> None:
     """Have a worker continue this failed receipt then. In the caller's transaction. Raises: DatabaseUnavailable."""
-    _enqueue("receipts.retry_attempt", receipt, at)
+    _enqueue(RETRY_ATTEMPT, receipt, at)
 
 
 def _enqueue(task: str, receipt: Receipt, at: dt.datetime | None) -> None:
@@ -72,3 +79,36 @@ def is_run_enqueued(run_id: uuid.UUID) -> bool:
 
 def _lock(run_id: uuid.UUID) -> str:
     return f"receipts.run_workflow:{run_id}"
+
+# Of a living worker too: one whose database went away while it took a job, or while it said that the job is done, does
+# not know of it any more. By the database's clock; the lock keeps a job that just ends from being put back.
+_PUT_BACK = """
+WITH lost AS (
+  SELECT job.id FROM procrastinate_jobs job
+  WHERE job.status = 'doing'
+    AND (NOT EXISTS (SELECT FROM procrastinate_workers worker WHERE worker.id = job.worker_id
+                     AND worker.last_heartbeat > clock_timestamp() - make_interval(secs => %(silent)s))
+         OR NOT EXISTS (SELECT FROM procrastinate_events event WHERE event.job_id = job.id AND event.type = 'started'
+                        AND event.at > clock_timestamp() - make_interval(
+                          secs => CASE WHEN job.task_name = ANY(%(attempts)s) THEN %(attempt)s ELSE %(longest)s END)))
+  FOR UPDATE OF job SKIP LOCKED)
+SELECT id, procrastinate_retry_job_v2(id, clock_timestamp(), NULL, NULL, NULL) FROM lost
+"""
+
+
+def put_back() -> int:
+    """Put back the jobs that nobody works on any more. How many.
+
+    One that is worked on after all is not lost by it: its attempt has begun, and a second worker finds that.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _PUT_BACK,
+            {
+                "silent": SILENT_SECONDS,
+                "attempts": [RUN_ATTEMPT, RETRY_ATTEMPT],
+                "attempt": settings.ATTEMPT_DEADLINE_SECONDS + AFTER_DEADLINE_SECONDS,
+                "longest": LONGEST_JOB_SECONDS,
+            },
+        )
+        return len(cursor.fetchall())

@@ -13,10 +13,10 @@ from concurrent.futures import Future
 from functools import partial
 from itertools import islice
 
-from procrastinate import JobContext, RetryStrategy
+from procrastinate import RetryStrategy
 from procrastinate.contrib.django import app
 
-from receipts import clock, flow, ledger, queued, runs
+from receipts import clock, flow, jobs, ledger, queued, runs
 from receipts.errors import ReceiptsError
 from receipts.jobs import QUEUE
 from receipts.models import Receipt
@@ -30,8 +30,6 @@ AGAIN = RetryStrategy(max_attempts=20, wait=2)
 SOON = RetryStrategy(max_attempts=3, wait=2)
 #: Receipts that one turn in the settling pool opens, and turns at once: attempts settle in between.
 OPENED_A_TURN, LANES = 10, 2
-#: A worker that has not been heard of for so long is dead (procrastinate's heartbeat is 10 s).
-STALLED_SECONDS = 30
 
 
 @app.task(name="receipts.run_attempt", queue=QUEUE, retry=AGAIN)
@@ -96,9 +94,9 @@ async def purge(timestamp: int) -> None:
 
 
 @app.periodic(cron="* * * * *")
-@app.task(name="receipts.recover_jobs", queueing_lock="receipts.recover_jobs", pass_context=True)
-async def recover_jobs(context: JobContext, timestamp: int) -> None:
-    """Put back the jobs of workers that died; their attempts decide for themselves what is left to do."""
-    manager = context.app.job_manager
-    for job in await manager.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
-        await manager.retry_job(job)
+@app.task(name="receipts.recover_jobs", queueing_lock="receipts.recover_jobs", pass_context=False)
+async def recover_jobs(timestamp: int) -> None:
+    """Put back the jobs that nobody works on any more; their attempts decide for themselves what is left to do."""
+    found = await runner().in_settler(jobs.put_back)
+    if found:
+        log.warning("%d jobs put back, whose workers died or lost sight of them", found)

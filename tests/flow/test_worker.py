@@ -10,6 +10,7 @@ import pytest
 from django.db import connection
 
 from receipts import flow
+from receipts.jobs import put_back
 from receipts.models import Attempt, Receipt
 from receipts_project.accounts.models import User
 from tests.flow.conftest import Presser
@@ -136,3 +137,18 @@ def test_killed_worker_is_survived(start: Any, press: Presser, desk: Provider) -
     eventually(lambda: statuses() == ["applied"] * 3, 60)
     assert Followup.objects.count() == 3
     assert Attempt.objects.filter(error_code="abandoned").count() == 3
+
+
+def test_job_that_a_living_worker_lost_sight_of_is_put_back(start: Any, press: Presser, desk: Provider) -> None:
+    """The database went away while the worker took the job: to the queue it is being done, and nobody does it."""
+    queue(press)
+    with connection.cursor() as cursor:
+        cursor.execute("INSERT INTO procrastinate_workers DEFAULT VALUES RETURNING id")
+        cursor.execute("UPDATE procrastinate_jobs SET status = 'doing', worker_id = %s", cursor.fetchone())
+        assert put_back() == 0  # until its attempt must have ended
+        cursor.execute("UPDATE procrastinate_events SET at = at - interval '61 seconds'")
+        assert put_back() == 1
+    start()
+
+    eventually(lambda: statuses() == ["applied"])
+    assert desk.calls == 1
