@@ -19,16 +19,7 @@ from receipts.ledger.runs import Count as Alike
 from receipts.ledger.runs import counts_of_each
 from receipts.lifecycle import Status
 from receipts.models import Receipt, Run
-from tickets.words import Standing
-
-#: What a tool did to a ticket, in one word. A tool that is not here has been "done".
-DID = {
-    "file_followup": "filed",
-    "check_contact_email": "checked",
-    "close_ticket": "closed",
-    "email_requester": "written",
-    "deliver_email": "delivered",
-}
+from tickets.words import Standing, of_tool
 
 #: The stretch whose pace the estimate assumes to go on.
 PACE_WINDOW = dt.timedelta(minutes=1)
@@ -54,7 +45,8 @@ class Progress:
 
     run: Run
     did: str
-    """`filed`, `checked`: the word for what its tool does."""
+    """`filed`, `checked`: the word for what its tool does, and for that it did not."""
+    did_not: str
     applied: int
     failed: int
     retrying: int
@@ -97,7 +89,7 @@ class Progress:
         if not self.planned:
             return Standing(name="complete", words="Finished, nothing to do")
         if self.failed:
-            return Standing(name="not_filed", words=f"Finished, some not {self.did}")
+            return Standing(name="not_filed", words=f"Finished, some {self.did_not}")
         return Standing(name="filed", words=f"Finished, all {self.did}")
 
     @property
@@ -114,7 +106,7 @@ class Progress:
         if not self.planned:
             return "Nothing chosen yet" if self.run.planned is None else "No ticket needed it"
         parts = [f"{self.applied:,} of {self.planned:,} {self.did}"]
-        parts += [f"{self.failed:,} not {self.did}"] if self.failed else []
+        parts += [f"{self.failed:,} {self.did_not}"] if self.failed else []
         parts += [f"{self.retrying:,} to be tried again"] if self.retrying else []
         waiting = self.pending + self.unopened
         if waiting:
@@ -134,7 +126,8 @@ def _progress(run: Run, counts: list[Alike]) -> Progress:
     tally = dict.fromkeys(("applied", "failed", "retrying", "pending"), 0)
     for count in counts:
         tally["retrying" if count.retrying else count.status] += count.receipts
-    return Progress(run=run, did=DID.get(tool_of(run), "done"), causes=_causes(counts), **tally)
+    said = of_tool(tool_of(run))
+    return Progress(run=run, did=said.done.lower(), did_not=said.undone.lower(), causes=_causes(counts), **tally)
 
 
 def tool_of(run: Run) -> str:

@@ -7,14 +7,16 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import BooleanField, QuerySet
+from django.db.models.expressions import RawSQL
 
-from receipts import workflows
+from receipts import circuit, workflows
 from receipts.explanations import Explanation, explain
 from receipts.lifecycle import Status
 from receipts.models import Receipt, Run, Trigger
 from receipts.told import holds_others
 from tickets.progress import Pace, Progress, pace_of, progress_of
+from tickets.story import Wait, wait_for
 
 #: What the list of a run's receipts can be narrowed to: in the URL, and in words.
 SHOWN = {"": "All", Status.APPLIED: "Done", Status.FAILED: "Failed", Status.PENDING: "Open"}
@@ -41,6 +43,8 @@ class RunStory:
     """None: a run of one receipt."""
     pace: Pace | None
     """Only while it is live."""
+    waits_for: Wait | None
+    """The model provider, while it does not answer and receipts of the run wait for it."""
     manifest: list[tuple[str, list[str]]]
 
     @property
@@ -61,8 +65,17 @@ def tell_run(run: Run, now: dt.datetime) -> RunStory:
         zone=zone_of(run),
         progress=progress,
         pace=pace_of(progress, now) if progress and progress.live else None,
+        waits_for=_waits_for(run, now) if progress and progress.live else None,
         manifest=manifest_lines(run.manifest),
     )
+
+
+def _waits_for(run: Run, now: dt.datetime) -> Wait | None:
+    """All receipts of a run call one tool, so one of those that wait speaks for the others."""
+    held = Receipt.objects.filter(run__parent=run)
+    waiting = held.filter(status=Status.PENDING, started_at=None).order_by().first()
+    retrying = waiting or held.filter(status=Status.FAILED, next_attempt_at__isnull=False).order_by().first()
+    return wait_for(circuit.waiting(retrying, now), now) if retrying else None
 
 
 def title_of(workflow: str) -> str:
@@ -156,9 +169,12 @@ class Narrowing:
         return receipts.filter(status=self.status) if self.status else receipts
 
 
+#: An array and not a join: for a page of an old run PostgreSQL would walk back over the index by time from today.
+_HELD = "tool_receipts.run_id = ANY (ARRAY(SELECT id FROM runs WHERE parent_id = %s))"
+
+
 def receipts_of(run: Run, visible: QuerySet[Receipt]) -> QuerySet[Receipt]:
     """The receipts of a press's run, or of the runs that a workflow's run holds; of those, what the reader may see."""
     if not holds_others(run):
         return visible.filter(run=run)
-    # the redundant time keeps a walk back over the index by time from going on to the beginning of the ledger
-    return visible.filter(run__parent=run, created_at__gte=run.started_at)
+    return visible.filter(RawSQL(_HELD, [run.pk], output_field=BooleanField()))  # noqa: S611 - constant text

@@ -120,11 +120,12 @@ def tell(receipt: Receipt, now: dt.datetime) -> Story:
         attempts=attempts,
         followup=Followup.objects.filter(receipt=receipt).first(),
         timeline=_timeline(receipt, attempts, list(events)),
-        waits_for=_wait(circuit.waiting(receipt, now), now),
+        waits_for=wait_for(circuit.waiting(receipt, now), now),
     )
 
 
-def _wait(held_by: Circuit | None, now: dt.datetime) -> Wait | None:
+def wait_for(held_by: Circuit | None, now: dt.datetime) -> Wait | None:
+    """The open circuit in words that stand beside what it holds back."""
     if held_by is None or held_by.open_since is None or held_by.open_until is None:
         return None
     return Wait(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import re
 
 import pytest
@@ -152,4 +153,4 @@ def test_fits_a_narrow_screen_and_the_policy(open_page: Opener, run: Run, scheme
         assert page.evaluate(unnamed) == 0
         levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3')].map(it => +it.tagName[1])")
         assert levels[0] == 1
-        assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False)), address
+        assert all(after - before <= 1 for before, after in itertools.pairwise(levels)), address

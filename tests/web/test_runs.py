@@ -11,9 +11,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from receipts import ledger, workflows
+from receipts import ledger, manifest, workflows
 from receipts.errors import ArgMismatch, FillFailed, ReceiptsError
-from receipts.models import Receipt, Run, Schedule
+from receipts.models import Circuit, Receipt, Run, Schedule
 from receipts_project.accounts.models import User
 from tests import factories
 from tests.web.conftest import signed_in, text_of
@@ -236,7 +236,7 @@ class TestRun:
         filed(run)
         ledger.finish_run(run.pk)
         page = page_of(desk_of_auditor, run)
-        assert re.search(r"<h1>Nightly stale tickets, .*Sun 29 Mar(?: 2026)?, 04:00 EEST</time></span></h1>", page)
+        assert re.search(r"<h1>Nightly stale tickets, .*Sun 29 Mar(?: 2026)?, 04:00 EEST</time></h1>", page)
         assert "<dt>Started by</dt><dd>the schedule</dd>" in page
         assert "<dt>In the name of</dt><dd>Scheduled workflows</dd>" in page
         assert re.search(r"<dt>Finished</dt><dd><time [^>]+>[^<]+</time>, after \d+ s</dd>", page)
@@ -358,6 +358,23 @@ class TestTimeLeft:
         Run.objects.filter(pk=run.pk).update(started_at=timezone.now() - dt.timedelta(minutes=5))
         assert "Nothing has moved since" in page_of(desk_of_auditor, run)
 
+    def test_says_that_the_provider_does_not_answer_instead(self, desk_of_auditor: Client) -> None:
+        run = workflow_run(planned=2)
+        opened(run, 2)
+        now = timezone.now()
+        Run.objects.filter(pk=run.pk).update(started_at=now - dt.timedelta(minutes=5))
+        Circuit.objects.create(
+            provider=manifest.provider().host,
+            failures=5,
+            last_failure_at=now,
+            last_reason="provider_unavailable",
+            open_since=now,
+            open_until=now + dt.timedelta(minutes=1),
+        )
+        page = page_of(desk_of_auditor, run)
+        assert "The model provider is unavailable. One attempt tries again at" in page
+        assert "Nothing has moved" not in page
+
     @pytest.mark.parametrize(
         ("seconds", "words"), [(3, "about 5 s"), (42, "about 40 s"), (61, "about 1 min"), (9000, "about 2 h")]
     )
@@ -386,7 +403,7 @@ class TestCost:
         failed(run, TIMEOUT, 5)
         failed(run, RETARGET, 5)
         opened(run, 10)
-        with django_assert_max_num_queries(10):
+        with django_assert_max_num_queries(11):
             page_of(desk_of_auditor, run)
 
 
