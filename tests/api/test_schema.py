@@ -25,7 +25,7 @@ from tests import factories
 
 PATHS = """/api/v1/receipts /api/v1/receipts/{receipt_id} /api/v1/receipts/{receipt_id}/events
     /api/v1/receipts/{receipt_id}/run-receipts /api/v1/receipts/{receipt_id}/retry
-    /api/v1/runs /api/v1/runs/{run_id} /api/v1/tickets
+    /api/v1/runs /api/v1/runs/{run_id} /api/v1/workflows /api/v1/tickets
     /api/v1/tickets/{ticket_id} /api/v1/tickets/{ticket_id}/followups"""
 
 
