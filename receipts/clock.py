@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+from contextlib import suppress
 
 from django.db import DatabaseError, InterfaceError
 from django.utils import timezone
@@ -21,16 +22,18 @@ _asked: tuple[float, dt.datetime] | None = None
 
 
 def now() -> dt.datetime:
-    """The database's time. While it cannot be asked: counted on from the last time; before that, our own clock's."""
+    """The database's time. While it cannot be asked: `counted_on`."""
     global _asked
+    if _asked is None or time.monotonic() - _asked[0] > ASK_AGAIN_SECONDS:
+        with suppress(DatabaseError, InterfaceError):
+            _asked = _ask()
+    return counted_on()
+
+
+def counted_on() -> dt.datetime:
+    """The same without asking, for where nothing may: from the last time that somebody did; before that, our own."""
     known = _asked
-    if known is None or time.monotonic() - known[0] > ASK_AGAIN_SECONDS:
-        try:
-            known = _asked = _ask()
-        except (DatabaseError, InterfaceError):
-            if known is None:
-                return timezone.now()
-    return known[1] + dt.timedelta(seconds=time.monotonic() - known[0])
+    return timezone.now() if known is None else known[1] + dt.timedelta(seconds=time.monotonic() - known[0])
 
 
 def _ask() -> tuple[float, dt.datetime]:

@@ -7,6 +7,7 @@ worker carries hundreds.
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import logging
 import uuid
 from concurrent.futures import Future
@@ -15,6 +16,8 @@ from itertools import islice
 
 from procrastinate import RetryStrategy
 from procrastinate.contrib.django import app
+from procrastinate.jobs import Job
+from procrastinate.retry import RetryDecision
 
 from receipts import clock, flow, jobs, ledger, queued, runs
 from receipts.errors import ReceiptsError
@@ -24,10 +27,19 @@ from receipts.runner import Inflight, runner
 
 log = logging.getLogger(__name__)
 
+class Again(RetryStrategy):
+    """So many times, so many seconds apart, by the database's clock, which the queue goes by: a worker whose own is
+    ahead would have its jobs wait for it."""
+
+    def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
+        decision = super().get_retry_decision(exception=exception, job=job)
+        return decision and RetryDecision(retry_at=clock.counted_on() + dt.timedelta(seconds=self.wait))
+
+
 #: A job is put back when its worker is told to stop, or has no free place; what it stands for is safe in its row.
-AGAIN = RetryStrategy(max_attempts=20, wait=2)
+AGAIN = Again(max_attempts=20, wait=2)
 #: A workflow's run soon again; afterwards the tick continues it once a minute.
-SOON = RetryStrategy(max_attempts=3, wait=2)
+SOON = Again(max_attempts=3, wait=2)
 #: Receipts that one turn in the settling pool opens, and turns at once: attempts settle in between.
 OPENED_A_TURN, LANES = 10, 2
 

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import connection
 from procrastinate.contrib.django import app
 
-from receipts import checks, runner
+from receipts import checks, clock, runner
 
 #: As the web process: an attempt ends within 30 s; settling it takes moments.
 DRAIN_SECONDS = 35.0
@@ -36,6 +36,7 @@ class Command(BaseCommand):
         checks.require_sound()
         name = f"{socket.gethostname()}:{os.getpid()}"
         self.stdout.write(f"worker {name}, up to {options['concurrency']} attempts at once; Ctrl-C ends it")
+        clock.now()  # asked here, since a job that fails is put off where nothing may be asked
         connection.close()
         with app.replace_connector(app.connector.get_worker_connector()):  # type: ignore[attr-defined]
             asyncio.run(self.work(name, options["concurrency"]))
