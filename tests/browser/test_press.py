@@ -110,7 +110,8 @@ class TestPress:
         link.focus()
         href = link.get_attribute("href")
         page.get_by_label("Notes for the follow-up").evaluate("box => { box.value = 'Another note, for grace.' }")
-        page.evaluate("document.getElementById('press').dispatchEvent(new Event('submit', { cancelable: true, bubbles: true }))")
+        submit = "new Event('submit', { cancelable: true, bubbles: true })"
+        page.evaluate(f"document.getElementById('press').dispatchEvent({submit})")
         panel(page, "drafting")
         panel(page, "filed")
         expect(page.locator("#presses li")).to_have_count(2)
