@@ -69,16 +69,41 @@ def enqueue_run(run_id: uuid.UUID) -> None:
 
 def is_run_enqueued(run_id: uuid.UUID) -> bool:
     """Whether a job for the run waits or is being carried out, by a worker that may have died since."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT EXISTS (SELECT FROM procrastinate_jobs WHERE lock = %s AND status IN ('todo', 'doing'))",
-            [_lock(run_id)],
-        )
-        return bool(cursor.fetchone()[0])
+    return _is_enqueued(_lock(run_id))
 
 
 def _lock(run_id: uuid.UUID) -> str:
     return f"receipts.run_workflow:{run_id}"
+
+
+def enqueue_bulk_replay(bulk_id: uuid.UUID) -> None:
+    """Have a worker carry a bulk replay on, one at a time. In the caller's transaction, if there is one.
+
+    Raises: DatabaseUnavailable.
+    """
+    job = configure_task(name="receipts.bulk_replay", job_manager=_JOBS, queue=QUEUE, lock=_bulk_lock(bulk_id))
+    try:
+        job.defer(bulk_id=str(bulk_id))
+    except ConnectorException as error:
+        raise DatabaseUnavailable("The bulk replay could not be queued. Nothing was run.", retry_after=2) from error
+
+
+def is_bulk_replay_enqueued(bulk_id: uuid.UUID) -> bool:
+    """As for a run."""
+    return _is_enqueued(_bulk_lock(bulk_id))
+
+
+def _bulk_lock(bulk_id: uuid.UUID) -> str:
+    return f"receipts.bulk_replay:{bulk_id}"
+
+
+def _is_enqueued(lock: str) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM procrastinate_jobs WHERE lock = %s AND status IN ('todo', 'doing'))", [lock]
+        )
+        return bool(cursor.fetchone()[0])
+
 
 # Of a living worker too: one whose database went away while it took a job, or while it said that the job is done, does
 # not know of it any more. By the database's clock; the lock keeps a job that just ends from being put back.

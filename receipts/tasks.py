@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import logging
+import time
 import uuid
 from concurrent.futures import Future
 from functools import partial
@@ -19,13 +20,14 @@ from procrastinate.contrib.django import app
 from procrastinate.jobs import Job
 from procrastinate.retry import RetryDecision
 
-from receipts import clock, flow, jobs, ledger, queued, runs
+from receipts import bulk_replays, clock, flow, jobs, ledger, queued, runs
 from receipts.errors import ReceiptsError
-from receipts.jobs import QUEUE
+from receipts.jobs import QUEUE, enqueue_bulk_replay
 from receipts.models import Receipt
 from receipts.runner import Inflight, runner
 
 log = logging.getLogger(__name__)
+
 
 class Again(RetryStrategy):
     """So many times, so many seconds apart, by the database's clock, which the queue goes by: a worker whose own is
@@ -42,6 +44,8 @@ AGAIN = Again(max_attempts=20, wait=2)
 SOON = Again(max_attempts=3, wait=2)
 #: Receipts that one turn in the settling pool opens, and turns at once: attempts settle in between.
 OPENED_A_TURN, LANES = 10, 2
+#: How long one job carries a bulk replay on, and how often it looks whether there is room for the next receipt.
+BULK_SECONDS, BULK_PAUSE_SECONDS = 5.0, 0.2
 
 
 @app.task(name="receipts.run_attempt", queue=QUEUE, retry=AGAIN)
@@ -76,6 +80,18 @@ async def run_workflow(run_id: str) -> None:
     await place.in_settler(lambda: runs.end_opening(plan))
 
 
+@app.task(name="receipts.bulk_replay", queue=QUEUE, retry=AGAIN)
+async def bulk_replay(bulk_id: str) -> None:
+    """Carry a bulk replay on: a few receipts in flight, the next when one is settled. Then hand over to a new job, so
+    that a worker which is told to stop never waits for the end of all of it."""
+    place, key, until = runner(), uuid.UUID(bulk_id), time.monotonic() + BULK_SECONDS
+    while await place.in_settler(partial(bulk_replays.carry_on, key)):
+        if time.monotonic() > until:
+            await place.in_settler(partial(enqueue_bulk_replay, key))
+            return
+        await asyncio.sleep(BULK_PAUSE_SECONDS)
+
+
 async def _wait(inflight: Inflight | None) -> None:
     if inflight is not None:
         future: Future[Receipt | None] = inflight.future
@@ -96,6 +112,7 @@ async def sweep(timestamp: int) -> None:
 async def tick(timestamp: int) -> None:
     """Open the workflow runs that are due, on any worker, once a minute; see those under way to their end."""
     await runner().in_settler(lambda: runs.tick(clock.now()))
+    await runner().in_settler(bulk_replays.look_after)
 
 
 @app.periodic(cron="17 * * * *")

@@ -54,7 +54,8 @@ RULES = {
                      ('audit_events', 'refuse_delete'), ('audit_events', 'refuse_truncate'),
                      ('runs', 'refuse_delete'), ('runs', 'refuse_truncate'),
                      ('bulk_replays', 'refuse_delete'), ('bulk_replays', 'refuse_truncate'),
-                     ('bulk_replay_items', 'refuse_delete'), ('bulk_replay_items', 'refuse_truncate')) AS g(relation, name)
+                     ('bulk_replay_items', 'refuse_delete'), ('bulk_replay_items', 'refuse_truncate'))
+               AS g(relation, name)
           ON g.relation = c.relname
         LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND t.tgname = g.name
         WHERE c.relkind = 'r' AND t.tgenabled IS DISTINCT FROM 'A'""",

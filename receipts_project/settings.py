@@ -187,6 +187,9 @@ CIRCUIT_MAX_SECONDS = environment.seconds("CIRCUIT_MAX_SECONDS", 300.0)
 SCHEDULE_TIME_ZONE = environment.time_zone("SCHEDULE_TIME_ZONE", "UTC")
 #: Days without a reply after which `nightly_stale_tickets` has a follow-up drafted.
 STALE_AFTER_DAYS = environment.integer("STALE_AFTER_DAYS", 3, maximum=3650)
+#: Receipts of one bulk replay, and its replays that are under way at once.
+BULK_REPLAY_MAX = environment.integer("BULK_REPLAY_MAX", 1000, maximum=10_000)
+BULK_REPLAY_IN_FLIGHT = environment.integer("BULK_REPLAY_IN_FLIGHT", 8)
 #: Attempts in flight in one process; the next press is told 503 `overloaded` before any receipt.
 MAX_IN_FLIGHT = environment.integer("MAX_IN_FLIGHT", 512)
 #: Event streams open in one process beside those.
