@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from typing import Any
-
-from django.http import FileResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
@@ -14,8 +10,9 @@ from rest_framework.request import Request
 
 from receipts import permissions
 from receipts.api import RUN_ID, visible_receipts, visible_runs
+from receipts.downloads import archived, streamed
 from receipts.errors import InvalidRequest, NotFound
-from receipts.export import FORMATS, Exporter, Format, ReceiptExport, write_archive
+from receipts.export import FORMATS, Format, ReceiptExport
 from receipts.filters import ReceiptFilter
 from receipts.models import Receipt, Run
 from receipts.wire import Wire, parse_uuid, problems
@@ -37,16 +34,6 @@ class ZipRenderer(BaseRenderer):
     """Declares archives."""
 
     media_type, format, charset = "application/zip", "zip", None
-
-
-def streamed(export: ReceiptExport, form: Format) -> StreamingHttpResponse:
-    """An export as a download. Without a length: whether it is whole, its last line tells."""
-    name = f"receipts-{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}.{form.name}"
-    response = StreamingHttpResponse(export, content_type=form.media_type)
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    response["Cache-Control"] = "no-store"
-    response["X-Accel-Buffering"] = "no"
-    return response
 
 
 class ReceiptExportViews(Wire):
@@ -127,11 +114,3 @@ class RunExportViews(Wire):
         if run is None:
             raise NotFound
         return archived(run, request.user)
-
-
-def archived(run: Run, user: Any) -> FileResponse:
-    """A run's archive as a download."""
-    archive = write_archive(run.pk, Exporter(by=user.get_username(), user_id=user.pk))
-    response = FileResponse(archive, as_attachment=True, filename=f"run-{run.pk}.zip", content_type="application/zip")
-    response["Cache-Control"] = "no-store"
-    return response

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from django.contrib import admin
+from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 
-from receipts.admin import show
+from receipts.admin import exports, show
 from receipts.admin.attempt_columns import AttemptColumns
 from receipts.admin.filters import RecentlyFinished
 from receipts.admin.readonly import ReadOnlyAdmin
@@ -20,11 +21,19 @@ class AttemptAdmin(AttemptColumns, ReadOnlyAdmin):
     ordering = ("-id",)  # its id begins with its time, and the primary key is its only index over all rows
     sortable_by = ()
     fieldsets = (
-        ("What happened", {"fields": ("receipt_link", "attempt", "came_to", "what_happened", "what_next")}),
+        ("What happened", {"fields": ("receipt_link", "attempt", "came_to", "what_happened", "what_next", "download")}),
         ("When and who", {"fields": ("who", "started", "finished", "http_status", "replayable")}),
         ("Model decision: what the model proposed, and how it was judged", {"fields": ("decision",)}),
         ("Tool result: what the tool did", {"fields": ("result",)}),
     )
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(exports.run_receipt_file)
+        return [path("<uuid:attempt_id>/run-receipt.json", view, name="receipts_run_receipt"), *super().get_urls()]
+
+    @admin.display(description="run receipt")
+    def download(self, attempt: Attempt) -> SafeString:
+        return exports.link("receipts_run_receipt", attempt.pk, "the whole record (JSON)")
 
     @admin.display(description="receipt")
     def receipt_link(self, attempt: Attempt) -> SafeString | str:

@@ -12,7 +12,7 @@ from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 
 from receipts import ledger
-from receipts.admin import lineage, replaying, search, show
+from receipts.admin import exports, lineage, replaying, search, show
 from receipts.admin.attempt_columns import AttemptColumns
 from receipts.admin.filters import (
     AttentionFilter,
@@ -131,6 +131,7 @@ class ReceiptAdmin(ReadOnlyAdmin):
     def get_urls(self) -> list[URLPattern]:
         site = self.admin_site
         own = [
+            path("export/<str:name>/", site.admin_view(exports.export_list(self)), name="receipts_receipt_export"),
             path("<uuid:receipt_id>/replay/", site.admin_view(self.replay_view), name="receipts_receipt_replay"),
             path("<uuid:receipt_id>/retry/", site.admin_view(replaying.retry_view), name="receipts_receipt_retry"),
         ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from receipts.admin import show
+from receipts.admin import exports, show
 from receipts.admin.filters import RecentlyStarted
 from receipts.admin.readonly import ReadOnlyAdmin
 from receipts.admin.search import read_uuid
@@ -28,7 +28,7 @@ class RunAdmin(ReadOnlyAdmin):
     fieldsets = (
         (None, {"fields": ("id", "workflow", "trigger", "who", "parent_link", "scheduled", "started", "finished")}),
         ("Receipts", {"fields": ("page_link", "receipts_link")}),
-        ("Manifest: the context that travelled with it", {"fields": ("manifest_json",)}),
+        ("Manifest: the context that travelled with it", {"fields": ("manifest_json", "downloads")}),
     )
 
     def get_search_results(
@@ -37,6 +37,21 @@ class RunAdmin(ReadOnlyAdmin):
         if not search_term.strip():
             return queryset, False
         return queryset.filter(pk=key) if (key := read_uuid(search_term.strip())) else queryset.none(), False
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view
+        return [
+            path("<uuid:run_id>/manifest.json", view(exports.manifest_file), name="receipts_run_manifest"),
+            path("<uuid:run_id>/export.zip", view(exports.run_archive), name="receipts_run_archive"),
+            *super().get_urls(),
+        ]
+
+    def downloads(self, run: Run) -> SafeString:
+        return format_html(
+            "{} · {}",
+            exports.link("receipts_run_manifest", run.pk, "the manifest (JSON)"),
+            exports.link("receipts_run_archive", run.pk, "the manifest and every run receipt (ZIP)"),
+        )
 
     def who(self, run: Run) -> str:
         return run.actor.username
