@@ -66,6 +66,10 @@ class Web(Process):
             timeout=60,
         )
 
+    def get(self, path: str) -> httpx.Response:
+        address = f"{self.base}/api/v1/{path}"
+        return httpx.get(address, headers={"Authorization": f"Token {self.token}"}, timeout=60)
+
     def post_later(self, key: str) -> Future[httpx.Response]:
         """Post from another thread; the answer may never come."""
         return self._pool.submit(self.post, key)
