@@ -1,4 +1,4 @@
-"""Tickets and members in the admin: for administrators. Follow-ups are filed, so they can only be read here."""
+"""Tickets and members in the admin: for administrators. What a receipt stands for can only be read here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from receipts.admin.readonly import CappedPaginator, ReadOnlyAdmin, ReadOnlyInline
-from tickets.models import Followup, Member, Message, Ticket
+from tickets.models import Followup, Member, Message, OutgoingEmail, Resolution, Ticket
 
 if TYPE_CHECKING:  # generic for the type checker only
     _TicketAdmin = admin.ModelAdmin[Ticket]
@@ -70,5 +70,29 @@ class FollowupAdmin(ReadOnlyAdmin):
     list_display = ("id", "ticket_id", "summary", "assignee", "created_by", "created_at")
     list_select_related = ("created_by",)
     ordering = ("-created_at",)
-    fieldsets = ((None, {"fields": ("id", "ticket", "summary", "assignee", "created_by", "receipt", "created_at")}),)
+    fieldsets = (
+        (None, {"fields": ("id", "ticket", "summary", "assignee", "due_on", "created_by", "receipt", "created_at")}),
+    )
+    search_fields = ("=id", "=ticket__id")
+
+
+@admin.register(Resolution)
+class ResolutionAdmin(ReadOnlyAdmin):
+    list_display = ("id", "ticket_id", "text", "created_by", "created_at")
+    list_select_related = ("created_by",)
+    ordering = ("-created_at",)
+    fieldsets = ((None, {"fields": ("id", "ticket", "text", "created_by", "receipt", "created_at")}),)
+    search_fields = ("=id", "=ticket__id")
+
+
+@admin.register(OutgoingEmail)
+class OutgoingEmailAdmin(ReadOnlyAdmin):
+    """The outbox. Whether a message left, the receipt of its delivery says: its key is `outbox:` and the id."""
+
+    list_display = ("id", "ticket_id", "to_address", "subject", "created_by", "created_at")
+    list_select_related = ("created_by",)
+    ordering = ("-created_at",)
+    fieldsets = (
+        (None, {"fields": ("id", "ticket", "to_address", "subject", "body", "created_by", "receipt", "created_at")}),
+    )
     search_fields = ("=id", "=ticket__id")

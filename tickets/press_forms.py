@@ -78,12 +78,12 @@ class Form:
     def audience(self) -> str:
         """Who will see the result; an e-mail names the address that it goes to."""
         if self.press is EMAIL:
-            return f"Leaves the house: it goes to {self.ticket.requester_email}."
+            return f"Goes out to the customer, to {self.ticket.requester_email}."
         return words.of_tool(self.press.tool).audience
 
     @property
     def audience_icon(self) -> str:
-        return "mail" if self.press is EMAIL else "lock"
+        return words.of_tool(self.press.tool).icon
 
     @property
     def suffix(self) -> str:

@@ -32,6 +32,8 @@ class ToolWords:
     headline_open: str
     label_draft: str = "Draft for {ticket}, not filed"
     label_done: str = "Filed on {ticket}"
+    icon: str = "lock"
+    """Beside the audience."""
 
     def on(self, ticket: str, ref: str | None = None) -> dict[str, str]:
         """Every sentence, about this ticket and result."""
@@ -62,7 +64,8 @@ TOOLS = {
         label_done="Resolution of {ticket}",
     ),
     "email_requester": ToolWords(
-        audience="Leaves the house: it goes to the requester's address.",
+        audience="Goes out to the customer, to the requester's address.",
+        icon="mail",
         done="Queued for sending",
         undone="Not queued",
         working="Drafting",
@@ -74,7 +77,8 @@ TOOLS = {
         label_done="E-mail of {ticket}, queued for sending",
     ),
     "deliver_email": ToolWords(
-        audience="Leaves the house: it goes to the requester's address.",
+        audience="Goes out to the customer, to the requester's address.",
+        icon="mail",
         done="Sent",
         undone="Not sent",
         working="Sending",
@@ -98,6 +102,7 @@ TOOLS = {
 
 #: What an argument is called where it is shown.
 FIELDS = {
+    "decision": "Decision",
     "summary": "Summary",
     "assignee": "Assignee",
     "due_on": "To be done by",
@@ -188,6 +193,7 @@ def tables(ticket: str) -> dict[str, Any]:
             for tool, said in TOOLS.items()
         },
         "fields": FIELDS,
+        "decisions": DECISIONS,
         "codes": {code: vars(explain(code, None)) for code in BY_CODE},
         "reasons": {reason: vars(explain("", reason)) for reason in REASONS},
     }

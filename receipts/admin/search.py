@@ -20,6 +20,8 @@ SELECT id FROM (SELECT id FROM tool_receipts ORDER BY created_at DESC, id DESC L
 WHERE right(id::text, 8) = %s
 """
 _INPUT_HASH = re.compile(r"[0-9a-f]{16}")
+#: How the references of results begin.
+RESULTS = ("FUP-", "RES-", "MSG-")
 
 
 def condition(words: str) -> Q:
@@ -29,7 +31,7 @@ def condition(words: str) -> Q:
         return Q(pk=key) | Q(run_id=key)
     if found := _NUMBER.fullmatch(words):
         return Q(pk__in=_numbered(found[1].lower()))
-    if words.upper().startswith("FUP-"):
+    if words.upper().startswith(RESULTS):
         return Q(result_ref=words.upper())
     if words.upper().startswith("TCK-"):
         return Q(subject=words.upper())

@@ -42,6 +42,7 @@ def test_checks_the_address_twice_from_one_page(open_page: Opener) -> None:
         page.get_by_role("button", name="Check contact address").click()
         panel(page, "filed")
         expect(page.locator("#panel-words")).to_have_text("Checked")
+        expect(page.locator("#panel-decision")).to_have_text("accepted")
         expect(page.locator("#ticket-head")).to_contain_text("look again by")
         expect(page.locator("#presses li")).to_have_count(count)
 
@@ -53,5 +54,5 @@ def test_one_panel_follows_one_press_after_another(open_page: Opener) -> None:
     page.get_by_label("Notes for the follow-up").fill("Customer still blocked on SSO. Ada should look into it.")
     page.get_by_role("button", name="Draft follow-up and file it").click()
     expect(page.locator("#panel-words")).to_have_text("Filed")
-    expect(page.locator("#panel-email")).to_have_count(0)
+    expect(page.locator("#panel-decision")).to_have_count(0)
     expect(page.locator("#panel-assignee")).to_have_text("ada")

@@ -41,7 +41,7 @@ class TestButtons:
         for text in (
             "Draft a resolution and close",
             "Draft an e-mail to the requester",
-            "Leaves the house: it goes to rita@example.com.",
+            "Goes out to the customer, to rita@example.com.",
             "Check contact address",
         ):
             assert text in page
@@ -138,6 +138,7 @@ class TestContact:
         until = (timezone.now() + dt.timedelta(days=180)).strftime("%-d %b %Y")
         assert "<strong>accepted</strong>: nothing speaks against it" in page
         assert f"look again by {until}" in page
+        assert '<dd id="panel-decision" dir="auto">accepted</dd>' in page
         assert desk.calls == 0
 
     def test_throw_away_address_is_named_as_such(self, lead: Client) -> None:

@@ -228,7 +228,7 @@ cookie loop, and a written explanation by Thursday.
         number=1009,
         subject="Please delete our trial workspace and everything in it",
         requester="Camille Roy",
-        email="camille@atelier-roy.example",
+        email="camille.trial@mailinator.com",
         status="waiting",
         assignee="grace",
         opened_hours=150,

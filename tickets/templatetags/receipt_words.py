@@ -38,8 +38,11 @@ def draft_label(receipt: Receipt) -> str:
 
 @register.filter
 def shown_arguments(receipt: Receipt | None) -> list[tuple[str, str, Any]]:
-    """(name, label, value) of a receipt's arguments, without what the route decides and without what is empty."""
+    """(name, label, value) of a receipt's arguments, without what the route decides and without what is empty; of a
+    check what it decided, since its argument is private."""
     given = receipt.arguments_json if receipt else {}
+    if receipt and receipt.result_ref in words.DECISIONS:
+        given = {"decision": words.DECISIONS[receipt.result_ref]}
     return [(name, words.FIELDS.get(name, name), given[name]) for name in given if name != "ticket_id" and given[name]]
 
 

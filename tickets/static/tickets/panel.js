@@ -242,7 +242,8 @@ function settle(press, receipt, again) {
   refresh();
   if (receipt.status === "applied") {
     show(press.what, "filed", { receipt, again });
-    showFields(receipt.arguments, said(press.what).label_done);
+    const decision = config.words.decisions[receipt.result_ref];
+    showFields(decision ? { decision } : receipt.arguments, said(press.what).label_done);
     at("moved").hidden = !receipt.context_moved;
     announce(`${said(press.what).done}, ${numberOf(receipt)}${receipt.context_moved ? `. ${at("moved").textContent}` : ""}`);
     const notes = notesOf(press.what);
