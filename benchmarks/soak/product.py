@@ -50,9 +50,9 @@ class Slot:
 
 
 class Product:
-    """All of it. Use as an async context; leaves nothing behind."""
+    """All of it. Use as an async context; leaves nothing behind. `more`: settings that win over the soak's."""
 
-    def __init__(self, options: Options, provider_url: str, mail_port: int) -> None:
+    def __init__(self, options: Options, provider_url: str, mail_port: int = 0, **more: str) -> None:
         self.options = options
         self.folder = Path(tempfile.mkdtemp(prefix="receipts-soak-"))
         self.folder.chmod(0o711)  # as root, the user that PostgreSQL runs as must get through
@@ -66,6 +66,7 @@ class Product:
         self.environ: dict[str, str] = {}
         self._provider_url = provider_url
         self._mail_port = mail_port
+        self._more = more
         self._killed: set[int] = set()
         self._supervising: asyncio.Task[None] | None = None
 
@@ -100,6 +101,7 @@ class Product:
                 LOG_LEVEL="WARNING",
                 PYTHONUNBUFFERED="1",
             )
+            self.environ |= self._more
             (self.folder / "product").mkdir()
             await asyncio.to_thread(manage, "migrate", "--no-input", "--verbosity", "0", environ=self.environ)
         except BaseException:
