@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
@@ -47,7 +48,7 @@ class ReadOnly:
 class ReadOnlyAdmin(ReadOnly, _ModelAdmin):
     """Base of the ledger's pages."""
 
-    actions = None
+    actions: Sequence[str] | None = None
     paginator = CappedPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER

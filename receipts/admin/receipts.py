@@ -12,7 +12,7 @@ from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 
 from receipts import ledger
-from receipts.admin import exports, lineage, replaying, search, show
+from receipts.admin import exports, lineage, planning, replaying, search, show
 from receipts.admin.attempt_columns import AttemptColumns
 from receipts.admin.filters import (
     AttentionFilter,
@@ -23,7 +23,8 @@ from receipts.admin.filters import (
     ToolFilter,
 )
 from receipts.admin.readonly import ReadOnlyAdmin, ReadOnlyInline
-from receipts.models import Attempt, AuditEvent, Receipt, Run
+from receipts.admin.refusals import refuse
+from receipts.models import Attempt, AuditEvent, BulkReplay, BulkReplayItem, Receipt, Run
 from receipts.replay import PERMISSION
 
 
@@ -82,6 +83,7 @@ class ReceiptAdmin(ReadOnlyAdmin):
     ordering = ("-created_at", "-id")
     search_fields = ("idempotency_key",)
     search_help_text = search.HELP
+    actions = ("plan_replay",)
     inlines = (AttemptInline, EventInline)
     fieldsets = (
         (
@@ -115,7 +117,10 @@ class ReceiptAdmin(ReadOnlyAdmin):
             "Tool result: what the tool did",
             {"fields": ("contract_name", "effect", "arguments", "result_ref", "context_moved", "tool_result")},
         ),
-        ("Run and lineage", {"fields": ("run_link", "replay_link", "replay_no", "replay_reason", "lineage")}),
+        (
+            "Run and lineage",
+            {"fields": ("run_link", "replay_link", "replay_no", "replay_reason", "bulk_link", "lineage")},
+        ),
         ("Identity", {"fields": ("id", "idempotency_key", "input_hash", "contract_sha256")}),
     )
 
@@ -142,6 +147,17 @@ class ReceiptAdmin(ReadOnlyAdmin):
 
     def has_replay_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm(PERMISSION)
+
+    @admin.action(permissions=["replay"], description="Plan a replay of the selected receipts…")
+    def plan_replay(self, request: HttpRequest, queryset: QuerySet[Receipt]) -> HttpResponse | None:
+        return planning.plan_selection(self, request, queryset)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Whoever posts here without the permission is told so: Django would show the list as if nothing was asked."""
+        if request.method == "POST" and not self.has_replay_permission(request):
+            return refuse(request, "replay receipts in bulk", back=request.get_full_path())
+        shown: HttpResponse = super().changelist_view(request, extra_context)
+        return shown
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
@@ -238,6 +254,11 @@ class ReceiptAdmin(ReadOnlyAdmin):
     @admin.display(description="replayed as")
     def replayed_as(self, receipt: Receipt) -> SafeString | str:
         return lineage.replayed_as(receipt)
+
+    @admin.display(description="part of the bulk replay")
+    def bulk_link(self, receipt: Receipt) -> SafeString | str:
+        item = BulkReplayItem.objects.select_related("bulk").filter(new_receipt=receipt).first()
+        return show.link(BulkReplay, item.bulk_id, str(item.bulk)) if item else show.EMPTY
 
     @admin.display(description="lineage")
     def lineage(self, receipt: Receipt) -> SafeString | str:

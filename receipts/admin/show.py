@@ -41,6 +41,11 @@ def status(receipt: Receipt) -> SafeString | str:
     return badge(receipt.status)
 
 
+def receipt(row: Receipt) -> SafeString | str:
+    """Its number, as a link."""
+    return link(Receipt, row.pk, row.number)
+
+
 def what_happened(receipt: Receipt) -> str:
     """In a sentence, whatever became of it."""
     if receipt.error_code is not None:

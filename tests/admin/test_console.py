@@ -69,13 +69,15 @@ class TestReadOnly:
         assert list(Receipt.objects.values()) == before
         assert Attempt.objects.count() == 1
 
-    def test_offers_no_action_and_no_save(self, console: Console, root: User, alice: User) -> None:
+    @pytest.mark.parametrize("who", ["auditor", "root"])
+    def test_offers_no_save_and_no_delete(self, console: Console, request: Any, alice: User, who: str) -> None:
         receipt = factories.applied(alice)
         for address in (LIST, page(receipt)):
-            text = console(root).get(address).content.decode()
-            assert 'name="action"' not in text
+            text = console(request.getfixturevalue(who)).get(address).content.decode()
             assert 'name="_save"' not in text
             assert "deletelink" not in text
+            assert "delete_selected" not in text
+            assert ('name="action"' in text) == (who == "root" and address == LIST)  # plans a replay
 
 
 def _one_of(name: str) -> Any:
