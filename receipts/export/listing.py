@@ -26,7 +26,7 @@ from receipts import ledger
 from receipts.errors import Overloaded
 from receipts.export.formats import Format
 from receipts.models import Receipt, Verb
-from receipts.redaction import redact
+from receipts.redaction import redact_text
 from receipts.told import attach_decisions, instant, represent, representable
 
 log = logging.getLogger(__name__)
@@ -87,13 +87,17 @@ class ReceiptExport:
         Overloaded: too many are under way in this process; nothing was recorded.
     """
 
-    def __init__(self, rows: QuerySet[Receipt], form: Format, *, user: Any, chosen: dict[str, Any]) -> None:
+    def __init__(self, rows: QuerySet[Receipt], form: Format, *, user: Any, chosen: dict[str, str]) -> None:
         if not _places.acquire(blocking=False):
             raise Overloaded("Too many exports are under way here. Nothing was exported.", retry_after=5)
         self._open, self._ended, self._sent = True, False, 0
         self._form, self._user = form, user
         self._rows = representable(rows).select_related(None)
-        self._detail = {"export": str(uuid.uuid4()), "format": form.name, "filter": redact(chosen)}
+        self._detail = {
+            "export": str(uuid.uuid4()),
+            "format": form.name,
+            "filter": {name: redact_text(value) for name, value in chosen.items()},
+        }
         try:
             self._record("begun")
         except BaseException:
