@@ -109,7 +109,9 @@ def test_sound_product_may_serve() -> None:
 
 
 def test_database_that_allows_other_tools_stops_server_and_worker(other_tools: None) -> None:
-    with pytest.raises(SystemExit, match=r"^The registry holds \[.*'file_followup'\], the database allows \['x', 'y'\]"):
+    with pytest.raises(
+        SystemExit, match=r"^The registry holds \[.*'file_followup'\], the database allows \['x', 'y'\]"
+    ):
         checks.require_sound()
     with pytest.raises(SystemExit):
         call_command("worker")
