@@ -247,6 +247,14 @@ class TestCommand:
         assert tally == "11 applied, 1 failed, of 12"
         assert cause == "  1 × The model provider rejected the request."
 
+    def test_ends_when_it_cannot_open(self, nightly: list[str], desk: Provider) -> None:
+        User.objects.filter(username="scheduler").update(is_active=False)
+        connection.close()
+        ended = subprocess.run(**command(desk), capture_output=True, text=True, timeout=90, check=False)
+        assert ended.returncode == 1
+        assert "Not all of its receipts could be opened" in ended.stdout
+        assert Receipt.objects.count() == 0
+
     def test_redraws_one_line_on_a_terminal(self, nightly: list[str], desk: Provider) -> None:
         ours, theirs = pty.openpty()
         process = subprocess.Popen(**command(desk), stdout=theirs, stderr=subprocess.DEVNULL)

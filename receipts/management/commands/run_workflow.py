@@ -18,7 +18,7 @@ from django.utils import timezone
 from procrastinate.contrib.django import app
 
 from receipts import checks, ledger, runner, runs, workflows
-from receipts.jobs import QUEUE
+from receipts.jobs import QUEUE, is_run_enqueued
 from receipts.management.commands.worker import DRAIN_SECONDS
 from receipts.models import Run
 from receipts.told import API, run_progress
@@ -81,6 +81,9 @@ class Command(BaseCommand):
         progress = run_progress(Run.objects.get(pk=run_id))
         self.tell_end(progress)
         if progress["finished_at"] is None:
+            if look_at(run_id)["given_up"]:
+                self.stdout.write("Not all of its receipts could be opened; the workers try again every minute.")
+                return 1
             self.stdout.write(f"Stopped. What is queued stays queued for the workers; see {where(run_id)}")
             return INTERRUPTED
         return 0 if progress["applied"] == progress["planned"] else 1
@@ -123,12 +126,15 @@ class Command(BaseCommand):
             loop.add_signal_handler(number, stop)
 
     async def watch(self, run_id: uuid.UUID) -> None:
-        """Show how far the run is, until it has ended; notice the end here rather than with the next tick."""
+        """Show how far the run is, until it has ended, or its job has failed for good: its log says why.
+
+        The end is noticed here rather than with the next tick.
+        """
         line = Line(self.stdout)
         while True:
             progress = await runner.runner().in_settler(lambda: look_at(run_id))
             line.show(progress)
-            if progress["finished_at"] is not None:
+            if progress["finished_at"] is not None or progress["given_up"]:
                 line.end(progress)
                 return
             await asyncio.sleep(LOOK_SECONDS)
@@ -146,12 +152,14 @@ class Command(BaseCommand):
 
 
 def look_at(run_id: uuid.UUID) -> dict[str, Any]:
-    """The run's progress; stamps its end where all is settled."""
+    """The run's progress, and whether it is `given_up` before all were opened; stamps its end where all is settled."""
+    enqueued = is_run_enqueued(run_id)  # asked first: the job ends after its last receipt
     run = Run.objects.get(pk=run_id)
     progress = run_progress(run)
     if run.planned is not None and not progress["pending"] and not progress["retrying"] and ledger.finish_run(run_id):
         progress = run_progress(Run.objects.get(pk=run_id))
-    return progress
+    opening = run.planned is None or progress["opened"] < run.planned
+    return progress | {"given_up": opening and not enqueued and progress["finished_at"] is None}
 
 
 def where(run_id: uuid.UUID) -> str:
