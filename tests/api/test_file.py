@@ -300,3 +300,54 @@ class TestRetry:
     def test_without_waiting(self, failed: str, api: Api, alice: User) -> None:
         response = api(alice).post(f"{failed}/retry", headers={"prefer": "respond-async"})
         assert (response.status_code, response.json()["attempt"]) == (202, 2)
+
+
+class TestCancel:
+    @pytest.fixture
+    def waiting(self, press: Press) -> str:
+        """The address of a receipt that waits for a worker."""
+        address: str = press(Prefer="respond-async")["Location"]
+        return address
+
+    def test_settles_it_before_it_is_filed(self, waiting: str, api: Api, alice: User) -> None:
+        response = api(alice).post(f"{waiting}/cancel")
+        assert response.status_code == 200
+        told = response.json()
+        assert (told["status"], told["error_code"], told["http_status"], told["outcome"]) == (
+            "failed",
+            "cancelled",
+            409,
+            "retryable",
+        )
+        assert api(alice).post(f"{waiting}/cancel").json()["settled_at"] == told["settled_at"]
+
+    def test_comes_too_late_for_what_is_settled(self, press: Press, api: Api, alice: User) -> None:
+        response = api(alice).post(f"{press()['Location']}/cancel")
+        assert (response.status_code, response.json()["code"]) == (409, "already_settled")
+        assert Followup.objects.count() == 1
+
+    def test_is_not_for_others(self, waiting: str, api: Api, auditor: User, bob: User, operator: User) -> None:
+        assert api(auditor).post(f"{waiting}/cancel").status_code == 403
+        assert api(bob).post(f"{waiting}/cancel").status_code == 404
+        assert api(operator).post(f"{waiting}/cancel").status_code == 200
+
+
+class TestByHand:
+    ARGUMENTS = {"summary": "Check the certificate of the identity provider.", "assignee": "ada"}
+
+    def test_files_the_given_arguments_without_a_model(self, press: Press, provider: Provider) -> None:
+        response = press({"arguments": self.ARGUMENTS})
+        assert response.status_code == 201
+        told = response.json()
+        assert told["arguments"] == {"ticket_id": told["ticket_id"], **self.ARGUMENTS}
+        assert told["model_decision"] is None
+        assert told["tool_result"] == {"effect": "write", "result_ref": told["result_ref"], "error": None}
+        assert provider.calls == 0
+
+    def test_arguments_that_the_contract_does_not_take(self, press: Press) -> None:
+        response = press({"arguments": {"summary": "short", "assignee": "ada"}})
+        assert (response.status_code, response.json()["code"]) == (422, "fill_invalid")
+
+    def test_notes_and_arguments_together(self, press: Press) -> None:
+        response = press({"notes": "Either", "arguments": self.ARGUMENTS})
+        assert (response.status_code, response.json()["code"]) == (400, "invalid_request")
