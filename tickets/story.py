@@ -29,6 +29,10 @@ OUTPUTS = {
 }
 
 
+#: Replays that a receipt's page names: each took somebody's reason.
+REPLAYS_SHOWN = 20
+
+
 @dataclass(frozen=True, kw_only=True)
 class Moment:
     """One line of the time line."""
@@ -60,6 +64,8 @@ class Story:
     attempts: list[Attempt]
     followup: Followup | None
     timeline: list[Moment] = field(default_factory=list)
+    replays: list[tuple[Receipt, Standing]] = field(default_factory=list)
+    """What operators replayed it as, the newest first, and how each stands. It itself stays as it is."""
     waits_for: Wait | None = None
     """The provider does not answer, and nobody watches this: it is held back."""
 
@@ -120,8 +126,13 @@ def tell(receipt: Receipt, now: dt.datetime) -> Story:
         attempts=attempts,
         followup=Followup.objects.filter(receipt=receipt).first(),
         timeline=_timeline(receipt, attempts, list(events)),
+        replays=[(replay, standing(replay, now)) for replay in _replays(receipt)],
         waits_for=wait_for(circuit.waiting(receipt, now), now),
     )
+
+
+def _replays(receipt: Receipt) -> list[Receipt]:
+    return list(Receipt.objects.filter(replay_of=receipt).select_related("user").order_by("-replay_no")[:REPLAYS_SHOWN])
 
 
 def wait_for(held_by: Circuit | None, now: dt.datetime) -> Wait | None:

@@ -146,7 +146,7 @@ def _progress(request: HttpRequest, bulk: BulkReplay) -> dict[str, Any]:
         "standing": bulk_words.standing(bulk),
         "happened": bulk_words.happened(tally),
         "percent": 100 * tally.ended // tally.chosen if tally.chosen else 100,
-        "filter": bulk.filter,
+        "filter": bulk_words.ordered(bulk.filter),
         "created": show.moment(bulk.created_at),
         "started": show.moment(bulk.started_at),
         "finished": show.moment(bulk.finished_at),

@@ -66,6 +66,11 @@ def tabs(tally: Tally, chosen: str) -> list[dict[str, object]]:
     ]
 
 
+def ordered(words: dict[str, str]) -> dict[str, str]:
+    """What was selected, first how and last when; the database keeps no order."""
+    return dict(sorted(words.items(), key=lambda pair: (pair[0] == "as of", pair[0] != "selected", pair[0])))
+
+
 def verdict(word: str) -> str:
     """What the plan said of an item."""
     return verdicts.label(Mode(word), None) if word in list(Mode) else verdicts.title(word)

@@ -14,10 +14,10 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from receipts import errors, flow
+from receipts import errors, flow, ledger
 from receipts.admin import lineage, show, verdicts
 from receipts.admin.refusals import refuse
-from receipts.contracts import registry
+from receipts.contracts import Effect, registry
 from receipts.differences import differences
 from receipts.errors import ContractGone, InvalidRequest, ReceiptsError
 from receipts.explanations import sentence_case
@@ -108,9 +108,12 @@ def retry_view(request: HttpRequest, receipt_id: UUID) -> HttpResponse:
 
 
 def next_attempt(user: Any, receipt: Receipt) -> int | None:
-    """The attempt that a retry would be, where this person may retry it and it may run again."""
+    """The attempt that a retry would be, where this person may retry it and no other receipt speaks for it."""
     again = receipt.overdue or (receipt.status == Status.FAILED and receipt.retryable)
-    return receipt.attempt + 1 if again and user.has_perm(RETRY_PERMISSION) else None
+    if not again or not user.has_perm(RETRY_PERMISSION):
+        return None
+    superseded = receipt.effect != Effect.READ and ledger.live_in_lineage(receipt.root_id, but=receipt.pk)
+    return None if superseded else receipt.attempt + 1
 
 
 def _waited(filing: flow.Filing) -> Receipt:

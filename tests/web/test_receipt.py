@@ -8,7 +8,9 @@ import uuid
 import pytest
 from django.test import Client
 
+from receipts import flow
 from receipts.models import Receipt
+from receipts.replay import replay
 from receipts_project.accounts.models import User
 from tests.flow.provider import GOOD, Provider
 from tests.web.conftest import press, signed_in, text_of
@@ -140,3 +142,31 @@ def test_every_page_asks_for_a_sign_in_first(db: None, address: str) -> None:
     answer = Client().get(address)
     assert answer.status_code == 302
     assert answer["Location"].startswith("/login?next=")
+
+
+class TestReplays:
+    WHY = "The provider was down last night."
+
+    @pytest.fixture
+    def replayed(self, lead: Client, alice: User, operator: User, desk: Provider) -> tuple[Receipt, Receipt]:
+        desk.fails(500)
+        press(lead)
+        failed = Receipt.objects.get()
+        desk.says(GOOD)
+        return failed, flow.wait(replay(user=operator, receipt=failed, reason=self.WHY))
+
+    def test_the_old_receipt_says_as_what_by_whom_and_why(
+        self, lead: Client, replayed: tuple[Receipt, Receipt]
+    ) -> None:
+        failed, new = replayed
+        page = text_of(lead.get(f"/receipts/{failed.pk}"))
+        assert f'Replayed as <a href="/receipts/{new.pk}">{new.number}</a> by oscar' in page
+        assert self.WHY in page
+        assert "Nothing was filed on TCK-1008" in page
+
+    def test_the_new_receipt_names_the_old_one_to_whom_it_is_for(
+        self, lead: Client, replayed: tuple[Receipt, Receipt]
+    ) -> None:
+        failed, new = replayed
+        page = text_of(lead.get(f"/receipts/{new.pk}"))
+        assert f'This is replay 1 of <a href="/receipts/{failed.pk}">{failed.number}</a>' in page
