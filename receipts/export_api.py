@@ -43,7 +43,7 @@ class ReceiptExportViews(Wire):
     filterset_class = ReceiptFilter
     pagination_class = None
     renderer_classes = [LinesRenderer, CsvRenderer, JSONRenderer]
-    http_method_names = ["get", "options"]  # a HEAD would record an export that nobody read
+    http_method_names = ["get"]  # a HEAD would record an export that nobody read
 
     @extend_schema(
         operation_id="export_receipts",
@@ -74,7 +74,7 @@ class ReceiptExportViews(Wire):
         permissions.require(request.user, permissions.EXPORT)
         form = self._format(request)
         rows = self.filtered(visible_receipts(request.user), "format").order_by("-created_at", "-id")
-        chosen = {name: value for name, value in request.query_params.items() if name != "format"}
+        chosen = {name: str(value) for name, value in request.query_params.items() if name != "format"}
         return streamed(ReceiptExport(rows, form, user=request.user, chosen=chosen), form)
 
     @staticmethod
@@ -92,7 +92,7 @@ class RunExportViews(Wire):
     queryset = Run.objects.none()
     pagination_class = None
     renderer_classes = [ZipRenderer, JSONRenderer]
-    http_method_names = ["get", "options"]
+    http_method_names = ["get"]
 
     @extend_schema(
         operation_id="export_run",
