@@ -22,6 +22,7 @@ from receipts.models import Receipt
 #: Attempts, on every worker.
 QUEUE = "attempts"
 RUN_ATTEMPT, RETRY_ATTEMPT = "receipts.run_attempt", "receipts.retry_attempt"
+RUN_WORKFLOW = "receipts.run_workflow"
 #: A worker that has not been heard of for so long is dead (procrastinate's heartbeat is 10 s).
 SILENT_SECONDS = 30.0
 #: An attempt's job ends soon after its attempt: so much later nobody works on it. Any other job: a run's opening takes
@@ -55,12 +56,14 @@ def _enqueue(task: str, receipt: Receipt, at: dt.datetime | None) -> None:
         ) from error
 
 
-def enqueue_run(run_id: uuid.UUID) -> None:
-    """Have a worker carry out a workflow's run, one at a time. In the caller's transaction, if there is one.
+def enqueue_run(run_id: uuid.UUID, workflow: str) -> None:
+    """Have a worker carry out a workflow's run. In the caller's transaction, if there is one.
 
-    Raises: DatabaseUnavailable.
+    One run of a workflow at a time chooses and opens: the next one sees what the last has under way, and a ticket is
+    not drafted for twice. Raises: DatabaseUnavailable.
     """
-    job = configure_task(name="receipts.run_workflow", job_manager=_JOBS, queue=QUEUE, lock=_lock(run_id))
+    lock = f"{RUN_WORKFLOW}:{workflow}"
+    job = configure_task(name=RUN_WORKFLOW, job_manager=_JOBS, queue=QUEUE, lock=lock)
     try:
         job.defer(run_id=str(run_id))
     except ConnectorException as error:
@@ -69,11 +72,13 @@ def enqueue_run(run_id: uuid.UUID) -> None:
 
 def is_run_enqueued(run_id: uuid.UUID) -> bool:
     """Whether a job for the run waits or is being carried out, by a worker that may have died since."""
-    return _is_enqueued(_lock(run_id))
-
-
-def _lock(run_id: uuid.UUID) -> str:
-    return f"receipts.run_workflow:{run_id}"
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM procrastinate_jobs"
+            " WHERE task_name = %s AND args ->> 'run_id' = %s AND status IN ('todo', 'doing'))",
+            [RUN_WORKFLOW, str(run_id)],
+        )
+        return bool(cursor.fetchone()[0])
 
 
 def enqueue_bulk_replay(bulk_id: uuid.UUID) -> None:

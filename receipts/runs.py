@@ -68,7 +68,7 @@ def _open(workflow: Workflow, trigger: Trigger, slot: dt.datetime | None) -> uui
         actor_id=workflows.scheduler().pk,
         manifest=_manifest(workflow, slot),
         slot=slot,
-        enqueue=enqueue_run,
+        enqueue=lambda run_id: enqueue_run(run_id, workflow.name),
     )
 
 
@@ -173,7 +173,7 @@ def look_after(run: Run) -> None:
         return
     if (run.planned is None or _opened(run) < run.planned) and not is_run_enqueued(run.pk):
         log.warning("run %s of %s is continued", run.pk, run.workflow)
-        enqueue_run(run.pk)
+        enqueue_run(run.pk, run.workflow)
 
 
 def _unfinished(workflow: Workflow) -> list[Run]:

@@ -22,7 +22,7 @@ from procrastinate.retry import RetryDecision
 
 from receipts import bulk_replays, clock, flow, jobs, ledger, queued, runs
 from receipts.errors import ReceiptsError
-from receipts.jobs import QUEUE, enqueue_bulk_replay
+from receipts.jobs import QUEUE, RUN_WORKFLOW, enqueue_bulk_replay
 from receipts.models import Receipt
 from receipts.runner import Inflight, runner
 
@@ -60,7 +60,7 @@ async def retry_attempt(receipt_id: str, attempt: int) -> None:
     await _wait(await runner().in_settler(lambda: queued.retry_unwatched(uuid.UUID(receipt_id), attempt)))
 
 
-@app.task(name="receipts.run_workflow", queue=QUEUE, retry=SOON)
+@app.task(name=RUN_WORKFLOW, queue=QUEUE, retry=SOON)
 async def run_workflow(run_id: str) -> None:
     """Choose a workflow's subjects and open their receipts; workers draft the first while the last are opened."""
     place = runner()

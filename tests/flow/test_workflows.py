@@ -341,6 +341,23 @@ class TestWorkers:
         contacts = Receipt.objects.filter(tool_name="check_contact_email", status="applied")
         assert contacts.count() == Ticket.objects.exclude(status="closed").count()
 
+    def test_runs_that_meet_draft_once_a_ticket(
+        self, nightly: list[str], desk: Provider, start: Callable[..., Worker]
+    ) -> None:
+        """A command beside its slot: the second chooses when the first has opened all it chose."""
+        desk.gate.clear()
+        first, second = runs.open_now(NIGHTLY_STALE_TICKETS), runs.open_now(NIGHTLY_STALE_TICKETS)
+        connection.close()
+        start()
+        start()
+        eventually(lambda: not Run.objects.filter(pk__in=[first, second], planned=None).exists())
+        desk.gate.set()
+
+        eventually(lambda: followed_up() == nightly)
+
+        assert Receipt.objects.count() == 12
+        assert sorted(Run.objects.filter(parent=None).values_list("planned", flat=True)) == [0, 12]
+
     def test_a_run_survives_the_worker_that_was_opening_it(
         self, nightly: list[str], desk: Provider, start: Callable[..., Worker]
     ) -> None:
