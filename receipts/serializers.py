@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from receipts.errors import BY_CODE, REASONS
 from receipts.lifecycle import Outcome, Status
-from receipts.models import Trigger
+from receipts.models import ItemState, Trigger
 from receipts.replay import REASON_MAX, Mode
 
 STATUSES = [(s.value, s.value) for s in Status]
@@ -106,6 +106,96 @@ class DryRunSerializer(serializers.Serializer[Any]):
     contracts = serializers.ListField(child=serializers.CharField(), help_text="of this tool, as held here")
     expected_replay_no = serializers.IntegerField(help_text="to be sent back with the replay")
     refusal = RefusalSerializer(allow_null=True)
+
+
+class StartBulkReplaySerializer(serializers.Serializer[Any]):
+    """The body of a bulk replay: exactly one of `receipts`, `filter` and `plan`."""
+
+    receipts = serializers.ListField(child=serializers.UUIDField(), required=False, help_text="ids")
+    filter = serializers.DictField(
+        child=serializers.CharField(), required=False, help_text="as the parameters of /receipts"
+    )
+    plan = serializers.CharField(required=False, help_text="as a dry run gave it: exactly those receipts")
+    reason = serializers.CharField(required=False, max_length=REASON_MAX, help_text="required but for a dry run")
+    dry_run = serializers.BooleanField(required=False, help_text="say what would happen, and run nothing")
+
+
+class PlanCountSerializer(serializers.Serializer[Any]):
+    """Receipts of a plan with one verdict."""
+
+    verdict = serializers.CharField(help_text="the mode, or the code of the exclusion")
+    reason = serializers.CharField(allow_null=True)
+    runs = serializers.BooleanField()
+    receipts = serializers.IntegerField()
+
+
+class PlanItemSerializer(serializers.Serializer[Any]):
+    """One receipt of a plan."""
+
+    receipt_id = serializers.UUIDField()
+    verdict = serializers.CharField()
+    reason = serializers.CharField(allow_null=True)
+    look_at = serializers.UUIDField(allow_null=True)
+
+
+class BulkPlanSerializer(serializers.Serializer[Any]):
+    """What a bulk replay would be."""
+
+    filter = serializers.DictField(child=serializers.CharField(), help_text="in words")
+    replays = serializers.IntegerField()
+    excluded = serializers.IntegerField()
+    counts = PlanCountSerializer(many=True)
+    items = PlanItemSerializer(many=True, help_text="oldest first")
+    plan = serializers.CharField(help_text="to be sent back within an hour, by the same person")
+
+
+class TallySerializer(serializers.Serializer[Any]):
+    """What has happened so far."""
+
+    waiting = serializers.IntegerField(help_text="not begun")
+    pending = serializers.IntegerField(help_text="replayed and being worked on")
+    retrying = serializers.IntegerField(help_text="replayed, failed, and continued by the system")
+    applied = serializers.IntegerField()
+    failed = serializers.IntegerField()
+    refused = serializers.IntegerField(help_text="at their turn")
+    stopped = serializers.IntegerField()
+    excluded = serializers.IntegerField(help_text="by the plan")
+    replayed = serializers.IntegerField()
+
+
+class BulkItemSerializer(serializers.Serializer[Any]):
+    """One receipt of a bulk replay."""
+
+    receipt_id = serializers.UUIDField()
+    verdict = serializers.CharField()
+    state = serializers.ChoiceField(choices=ItemState.choices)
+    new_receipt_id = serializers.UUIDField(allow_null=True)
+    refusal_code = serializers.CharField(allow_null=True)
+    refusal_reason = serializers.CharField(allow_null=True)
+    look_at = serializers.UUIDField(allow_null=True)
+
+
+class BulkLinksSerializer(serializers.Serializer[Any]):
+    self = serializers.CharField()
+    stop = serializers.CharField(help_text="POST")
+    page = serializers.CharField()
+
+
+class BulkReplaySerializer(serializers.Serializer[Any]):
+    """Many replays with one reason."""
+
+    bulk_replay_id = serializers.UUIDField()
+    actor = serializers.CharField()
+    reason = serializers.CharField()
+    filter = serializers.DictField(child=serializers.CharField(), help_text="in words")
+    created_at = serializers.DateTimeField()
+    started_at = serializers.DateTimeField(allow_null=True)
+    stop_requested_at = serializers.DateTimeField(allow_null=True)
+    stop_requested_by = serializers.CharField(allow_null=True)
+    finished_at = serializers.DateTimeField(allow_null=True)
+    tally = TallySerializer()
+    items = BulkItemSerializer(many=True)
+    links = BulkLinksSerializer()
 
 
 class RunReceiptSerializer(serializers.Serializer[Any]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from receipts.api import CancelViews, EventViews, ReceiptViews, RetryViews, RunViews, WorkflowViews
+from receipts.bulk_api import BulkReplayViews
 from receipts.export_api import ReceiptExportViews, RunExportViews
 from receipts.problem_pages import list_problems, show_problem
 from receipts.replay_api import ReplayViews
@@ -17,6 +18,9 @@ urlpatterns = [
     *route("receipts/<str:receipt_id>/cancel", CancelViews.as_view({"post": "create"}), "cancel"),
     *route("receipts/<str:receipt_id>/retry", RetryViews.as_view({"post": "create"}), "retry"),
     *route("receipts/<str:receipt_id>/replay", ReplayViews.as_view({"get": "retrieve", "post": "create"}), "replay"),
+    *route("bulk-replays", BulkReplayViews.as_view({"post": "create"}), "bulk-replays"),
+    *route("bulk-replays/<str:bulk_replay_id>", BulkReplayViews.as_view({"get": "retrieve"}), "bulk-replay"),
+    *route("bulk-replays/<str:bulk_replay_id>/stop", BulkReplayViews.as_view({"post": "stop"}), "bulk-replay-stop"),
     *route("runs", RunViews.as_view({"get": "list"}), "runs"),
     *route("runs/<str:run_id>", RunViews.as_view({"get": "retrieve"}), "run"),
     *route("runs/<str:run_id>/export", RunExportViews.as_view({"get": "export"}), "run-export"),
