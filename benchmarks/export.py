@@ -23,7 +23,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "receipts_project.settings")
 
 #: One in four failed; every receipt has a run and one attempt, as large as a short draft makes them.
 GENERATE = """
-CREATE TEMPORARY TABLE made AS
+CREATE TEMPORARY TABLE made ON COMMIT DROP AS
 SELECT n, gen_random_uuid() AS id, gen_random_uuid() AS run, gen_random_uuid() AS attempt,
        now() - n * interval '1 second' AS at, n %% 4 = 0 AS failed,
        jsonb_build_object('ticket_id', 'TCK-' || n %% 5000, 'assignee', 'ada',
