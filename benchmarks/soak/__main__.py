@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import subprocess
 import sys
 from pathlib import Path
 
@@ -76,6 +77,10 @@ def main() -> int:
     except KeyboardInterrupt:
         print("Stopped; nothing was left behind.")
         return 130
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr or "").strip() or str(error)
+        print(f"The soak could not be prepared: {said[-1000:]}", file=sys.stderr)
+        return 2
     except (EmbeddedPostgresError, TimeoutError) as error:
         print(f"The soak could not be run: {error}", file=sys.stderr)
         return 2

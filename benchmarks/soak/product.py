@@ -131,6 +131,7 @@ class Product:
             env=self.environ,
             check=True,
             capture_output=True,
+            text=True,
             start_new_session=True,
         )
         return json.loads(done.stdout)

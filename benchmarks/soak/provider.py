@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import re
+import socket
 from collections import Counter
 from contextlib import suppress
 
@@ -27,6 +28,14 @@ FATES = {
 SLOW_PACE = 12.0
 
 
+def _bound(port: int) -> socket.socket:
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    bound.bind(("127.0.0.1", port))
+    return bound
+
+
 class Provider:
     """Counts the calls of each press; refuses connections during an outage."""
 
@@ -38,7 +47,9 @@ class Provider:
         self._latency = latency
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
-        self._port = 0
+        # bound for good and never listening: during an outage nobody else on the machine may be given the port
+        self._held = _bound(0)
+        self._port: int = self._held.getsockname()[1]
 
     @property
     def url(self) -> str:
@@ -46,10 +57,8 @@ class Provider:
 
     async def open(self) -> None:
         """Listen; after an outage on the same port again."""
-        self._server = await asyncio.start_server(
-            self._connected, "127.0.0.1", self._port, backlog=1024, limit=1 << 22, reuse_address=True
-        )
-        self._port = self._server.sockets[0].getsockname()[1]
+        listening = _bound(self._port)
+        self._server = await asyncio.start_server(self._connected, sock=listening, backlog=1024, limit=1 << 22)
 
     async def shut(self) -> None:
         """Refuse connections, and cut those that are open."""
