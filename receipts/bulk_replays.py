@@ -15,10 +15,9 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import InterfaceError, OperationalError, connection, transaction
-from django.utils import timezone
 from psycopg_pool import PoolTimeout
 
-from receipts import ledger
+from receipts import clock, ledger
 from receipts.bulk_plans import Plan
 from receipts.errors import DatabaseUnavailable, InternalError, InvalidRequest, PermissionDenied, ReceiptsError
 from receipts.jobs import enqueue_bulk_replay, is_bulk_replay_enqueued
@@ -57,7 +56,7 @@ def start(*, user: Any, plan: Plan, reason: Any) -> BulkReplay:
     with transaction.atomic(durable=True):
         bulk, created = BulkReplay.objects.get_or_create(
             pk=plan.id,
-            defaults={"actor": user, "reason": reason, "filter": plan.filter, "created_at": timezone.now()},
+            defaults={"actor": user, "reason": reason, "filter": plan.filter, "created_at": clock.now()},
         )
         if created:
             BulkReplayItem.objects.bulk_create(_items(bulk, plan))
@@ -92,7 +91,7 @@ def stop(*, user: Any, bulk: BulkReplay) -> int | None:
     may_replay(user)
     with transaction.atomic(durable=True):
         going = BulkReplay.objects.filter(pk=bulk.pk, finished_at__isnull=True, stop_requested_at__isnull=True)
-        if not going.update(stop_requested_at=timezone.now(), stop_requested_by=user):
+        if not going.update(stop_requested_at=clock.now(), stop_requested_by=user):
             return None
         stopped: int = _planned(bulk.pk).update(state=ItemState.STOPPED)
         detail = {"bulk_replay": str(bulk.pk), "stopped": stopped}
@@ -111,7 +110,7 @@ def carry_on(bulk_id: uuid.UUID) -> bool:
     bulk = BulkReplay.objects.filter(pk=bulk_id, finished_at__isnull=True).first()
     if bulk is None:
         return False
-    BulkReplay.objects.filter(pk=bulk_id, started_at__isnull=True).update(started_at=timezone.now())
+    BulkReplay.objects.filter(pk=bulk_id, started_at__isnull=True).update(started_at=clock.now())
     room = settings.BULK_REPLAY_IN_FLIGHT - _in_flight(bulk_id)
     for item in _planned(bulk_id).order_by("position")[: max(0, room)]:
         _carry_out(bulk, item)
@@ -167,7 +166,10 @@ def _refuse(item: BulkReplayItem, refusal: ReceiptsError) -> None:
 def _refuse_rest(bulk: BulkReplay) -> None:
     """Whoever started it may no longer replay: what has not begun is refused, on record once."""
     with transaction.atomic(durable=True):
-        refused = _planned(bulk.pk).update(state=ItemState.REFUSED, refusal_code=PermissionDenied.code)
+        denied = PermissionDenied(reason="role_taken")
+        refused = _planned(bulk.pk).update(
+            state=ItemState.REFUSED, refusal_code=denied.code, refusal_reason=denied.reason
+        )
         detail = {"action": "bulk replay", "bulk_replay": str(bulk.pk), "receipts": refused}
         if refused:
             ledger.record(ledger.Event(verb=Verb.ACCESS_REFUSED, actor_id=bulk.actor_id, detail=detail))

@@ -445,6 +445,11 @@ REASONS: dict[str, Reason] = {
         sentence="The requester's address is not one that mail may be sent to.",
         owner=Owner.YOU, next_step="Check the contact address: it says why. Reach the requester otherwise.",
     ),
+    # a replay that waited for its turn (permission_denied)
+    "role_taken": Reason(
+        sentence="Whoever started it may no longer replay: their role was taken before its turn. Nothing was run.",
+        owner=Owner.OPERATOR, next_step="Have somebody replay it who may.", retryable=False,
+    ),
     # a delivery (delivery_failed): certain that nothing left
     "mail_unreachable": Reason(
         sentence="The mail server could not be reached, so nothing was sent.", owner=Owner.SYSTEM,

@@ -342,6 +342,7 @@ def _taken_over(receipt: Receipt, user: Any, *, queued: bool) -> Receipt:
     reopened = _take_over(receipt, user, queued=queued)
     if reopened is None:
         raise IdempotencyInFlight(receipt_id=str(receipt.pk), retry_after=1)
+    log.info("receipt %s is retried, attempt %d", receipt.pk, reopened.attempt)
     return reopened
 
 

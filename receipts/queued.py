@@ -18,11 +18,12 @@ from django.db import transaction
 
 from receipts import attempts, circuit, ledger, presses
 from receipts.attempts import place
-from receipts.errors import ContractGone, InputExpired, ReceiptsError, Superseded, TicketConflict
+from receipts.errors import ContractGone, InputExpired, PermissionDenied, ReceiptsError, Superseded, TicketConflict
 from receipts.jobs import enqueue_attempt, enqueue_retry
 from receipts.lifecycle import Outcome, Status
 from receipts.manifest import provider, tool_of
 from receipts.models import AuditEvent, Receipt, Verb
+from receipts.replay import PERMISSION
 from receipts.runner import Inflight
 
 log = logging.getLogger(__name__)
@@ -127,6 +128,10 @@ def _continue(
     taken: attempts.Place, receipt: Receipt, given: presses.Input | InputExpired, begun: float
 ) -> Inflight | None:
     """Run an attempt that has begun; where it cannot run, it is settled here."""
+    if receipt.replay_of_id is not None and receipt.attempt == 1 and not receipt.user.has_perm(PERMISSION):
+        denied = ledger.Event(verb=Verb.ACCESS_REFUSED, actor_id=receipt.user_id, detail={"action": "replay"})
+        _refuse(receipt, PermissionDenied(reason="role_taken"), denied)
+        return None
     context = ledger.context(tool_of(receipt), receipt.subject)
     if context is None:
         _refuse(receipt, TicketConflict(reason="ticket_gone"))
@@ -137,5 +142,5 @@ def _continue(
     return taken.start(receipt, context, given, begun)
 
 
-def _refuse(receipt: Receipt, error: ReceiptsError) -> None:
-    ledger.settle_failed(receipt, error, replayable=tool_of(receipt).replayable(Outcome.FAILED))
+def _refuse(receipt: Receipt, error: ReceiptsError, event: ledger.Event | None = None) -> None:
+    ledger.settle_failed(receipt, error, replayable=tool_of(receipt).replayable(Outcome.FAILED), event=event)

@@ -7,6 +7,7 @@ replay all call it.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -40,6 +41,8 @@ from receipts.presses import Input, fingerprint
 from receipts.redaction import input_hash, redact_text
 from receipts.sealing import sealer
 from receipts.told import LINEAGE, replay_refusal
+
+log = logging.getLogger(__name__)
 
 PERMISSION = "receipts.replay_receipt"
 #: Characters of a reason: a sentence or two, which an auditor reads years later.
@@ -215,6 +218,7 @@ def _opened(
     )
     if isinstance(opened, Receipt):
         assert context is not None  # noqa: S101 - read by the same statement
+        log.info("receipt %s was replayed as %s, replay %s", receipt.pk, opened.pk, opened.replay_no)
         return context, opened
     if opened.constraint == "one_replay_per_number":
         raise _stale(receipt)

@@ -29,6 +29,7 @@ SETTLED = (
     errors.ApplyFailed,
     errors.Abandoned,
     errors.Cancelled,
+    errors.PermissionDenied,
     errors.InternalError,
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -204,6 +205,21 @@ class TestItems:
         assert Receipt.objects.count() == 1
         assert states(bulk) == ["stopped"]
 
+    def test_rights_are_asked_for_again_when_a_queued_replay_begins(
+        self, failures: Any, operator: User, desk: Provider
+    ) -> None:
+        new = replay(user=operator, receipt=failures(1)[0], reason=WHY, queued=True).receipt
+        calls = desk.calls
+        operator.groups.clear()
+
+        assert queued.begin_queued(new.pk, 1) is None
+
+        new.refresh_from_db()
+        assert (new.status, new.error_code, new.error_reason) == ("failed", "permission_denied", "role_taken")
+        event = AuditEvent.objects.get(verb="access_refused")
+        assert (event.actor, event.receipt_id) == (operator, new.pk)
+        assert desk.calls == calls
+
     def test_lost_job_is_found_out(self, failures: Any, operator: User) -> None:
         started(operator, failures(1))
         with connection.cursor() as cursor:
@@ -281,6 +297,22 @@ class TestWorkers:
         tasks.recover_jobs.defer(timestamp=0)
         connection.close()
 
+    def test_worker_that_is_told_to_stop_hands_over(
+        self, start: Any, failures: Any, operator: User, desk: Provider
+    ) -> None:
+        bulk = started(operator, failures(6))
+        desk.gate.clear()
+        worker = start(BULK_REPLAY_IN_FLIGHT="2")
+        desk.wait_for_calls(6 + 2)
+        worker.signal(signal.SIGTERM)
+        desk.gate.set()
+        assert worker.wait() == 0
+        start()
+
+        eventually(lambda: self.finished(bulk), 90)
+        assert states(bulk) == ["replayed"] * 6
+        assert Receipt.objects.filter(replay_of__isnull=False).count() == Followup.objects.count() == 6
+
     def test_stop_lets_nothing_more_begin(self, start: Any, failures: Any, operator: User, desk: Provider) -> None:
         bulk = started(operator, failures(6))
         desk.gate.clear()
@@ -328,6 +360,7 @@ class TestWorkers:
 
         eventually(lambda: self.finished(bulk), 90)
         assert states(bulk) == ["replayed"] * 2 + ["refused"] * 4
-        assert set(bulk.items.filter(state="refused").values_list("refusal_code", flat=True)) == {"permission_denied"}
+        said = set(bulk.items.filter(state="refused").values_list("refusal_code", "refusal_reason"))
+        assert said == {("permission_denied", "role_taken")}
         event = AuditEvent.objects.get(verb="access_refused")
         assert (event.actor, event.detail["receipts"]) == (operator, 4)
