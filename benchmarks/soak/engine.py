@@ -157,9 +157,7 @@ async def _break(fault: Fault, product: Product, provider: Provider, course: Cou
     await asyncio.sleep(max(0.0, begun + fault.at - time.monotonic()))
     say(f"{fault.at:5.1f} s  {fault.kind}" + (f", {fault.seconds:.0f} s" if fault.seconds else ""))
     if fault.kind == "outage":
-        await provider.shut()
-        await asyncio.sleep(fault.seconds)
-        await provider.open()
+        await provider.outage(fault.seconds)
         done = True
     elif fault.kind == "kill-database":
         done = await product.kill_database(fault.seconds)

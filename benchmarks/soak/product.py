@@ -68,6 +68,7 @@ class Product:
         self._mail_port = mail_port
         self._more = more
         self._killed: set[int] = set()
+        self._one_at_a_time = asyncio.Lock()
         self._supervising: asyncio.Task[None] | None = None
 
     @property
@@ -218,13 +219,14 @@ class Product:
 
     async def kill_database(self, seconds: float) -> bool:
         """SIGKILL to PostgreSQL's postmaster; started again a moment later. False: it was down already."""
-        pid = embedded_postgres.postmaster(self.server.place)
-        if pid is None:
-            return False
-        os.kill(pid, signal.SIGKILL)
-        await asyncio.sleep(seconds)
-        await asyncio.to_thread(self._revive)
-        return True
+        async with self._one_at_a_time:  # a server that is just being started again is let come up first
+            pid = embedded_postgres.postmaster(self.server.place)
+            if pid is None:
+                return False
+            os.kill(pid, signal.SIGKILL)
+            await asyncio.sleep(seconds)
+            await asyncio.to_thread(self._revive)
+            return True
 
     def _revive(self) -> None:
         give_up_at = time.monotonic() + 20

@@ -47,6 +47,7 @@ class Provider:
         self._latency = latency
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
+        self._outages = 0
         # bound for good and never listening: during an outage nobody else on the machine may be given the port
         self._held = _bound(0)
         self._port: int = self._held.getsockname()[1]
@@ -68,6 +69,15 @@ class Provider:
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def outage(self, seconds: float) -> None:
+        """Refuse connections for so long; two at once end with the later one."""
+        self._outages += 1
+        await self.shut()
+        await asyncio.sleep(seconds)
+        self._outages -= 1
+        if not self._outages:
+            await self.open()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
