@@ -71,6 +71,30 @@ def change_ticket(*, ticket_id: str, changes: dict[str, Any]) -> Ticket:
     return ticket
 
 
+class MovedMeanwhile(Exception):
+    """The ticket is not where it was when somebody decided to move it. It stays where it is now."""
+
+    def __init__(self, ticket: Ticket) -> None:
+        super().__init__(ticket.pk)
+        self.ticket = ticket
+
+
+@transaction.atomic
+def place_ticket(*, ticket_id: str, seen: str, status: str, assignee: str) -> Ticket:
+    """Give the ticket this status and assignee (a member's handle, empty for nobody), if it still is where it was seen.
+
+    `seen`: the `place` that it had then. What is there already is left alone, so that a second click changes nothing.
+    Raises: NotFound, MovedMeanwhile.
+    """
+    ticket = _locked(ticket_id)
+    if (ticket.status, ticket.assignee_id or "") == (status, assignee):
+        return ticket
+    if ticket.place != seen:
+        raise MovedMeanwhile(ticket)
+    _change(ticket, {"status": status, "assignee_id": assignee or None})
+    return ticket
+
+
 def _locked(ticket_id: str) -> Ticket:
     """Raises: NotFound."""
     ticket = Ticket.objects.select_for_update(no_key=True).filter(pk=ticket_id).first()

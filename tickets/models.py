@@ -68,6 +68,11 @@ class Ticket(models.Model):
         return f"{self.id} {self.subject}"
 
     @property
+    def place(self) -> str:
+        """`open/ada`, `waiting/`: where it is on the board, and with whom."""
+        return f"{self.status}/{self.assignee_id or ''}"
+
+    @property
     def is_closed(self) -> bool:
         return self.status == self.Status.CLOSED
 

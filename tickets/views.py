@@ -28,7 +28,6 @@ from tickets import board as boards
 from tickets import words
 from tickets.conversation import conversation
 from tickets.done import done_on
-from tickets.forms import BoardFilter
 from tickets.models import Ticket
 from tickets.press_forms import BY_TOOL, MAIN, PRESSES, Form, Press
 from tickets.sign_in import sign_in_first, take_notes
@@ -51,56 +50,6 @@ PRESSES_SHOWN = 8
 def new_key() -> str:
     """An idempotency key for one press of one form: 128 random bits, URL-safe."""
     return secrets.token_urlsafe(16)
-
-
-# ── board ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@require_safe
-@never_cache
-@login_required
-def board(request: HttpRequest) -> HttpResponse:
-    form = BoardFilter(request.GET)
-    chosen = form.chosen()
-    status = chosen.pop("status")
-    tickets = boards.matching(**chosen)
-    counts = boards.counts(tickets)
-    if status:
-        tickets = tickets.filter(status=status)
-    pages = boards.TicketPages()
-    page = boards.page_of(tickets.select_related("assignee"), request, pages, boards.PAGE_SIZE)
-    context = {
-        "section": "board",
-        "form": form,
-        "chosen": chosen,
-        "filtered": any(chosen.values()),
-        "tabs": _tabs(request, status, counts),
-        "status": status,
-        "page": page,
-        "cards": boards.with_latest_press(page.rows),
-        "now": timezone.now(),
-    }
-    return render(request, "board.html", context)
-
-
-def _tabs(request: HttpRequest, status: str, counts: dict[str, int]) -> list[dict[str, Any]]:
-    """The status filter as links that keep the other filters."""
-    tabs = []
-    for value, label in [("", "All"), *Ticket.Status.choices]:
-        query = request.GET.copy()
-        for name in ("status", "cursor"):
-            query.pop(name, None)
-        if value:
-            query["status"] = value
-        tabs.append(
-            {
-                "label": label,
-                "href": f"?{query.urlencode()}",
-                "count": counts[value or "all"],
-                "current": value == status,
-            }
-        )
-    return tabs
 
 
 # ── ticket and press ─────────────────────────────────────────────────────────────────────────────────────────────
