@@ -8,11 +8,13 @@ import io
 import json
 import re
 import zipfile
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
 from django.contrib.auth.models import Permission
+from django.db import connection
 
 from receipts import ledger
 from receipts.errors import ArgMismatch, FillFailed
@@ -229,18 +231,37 @@ class TestSealedInput:
         SealedInput.objects.all().delete()
         assert "no sealed input any more" in self.look(console(operator), receipt).content.decode()
 
-    def test_shows_nothing_when_the_event_cannot_be_written(
-        self, console: Console, operator: User, receipt: Receipt, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def fails(*_args: Any, **_fields: Any) -> None:
-            raise RuntimeError("no event")
+    @pytest.fixture
+    def no_event_can_be_written(self, desk: None) -> Iterator[None]:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "CREATE FUNCTION refuse_event() RETURNS trigger LANGUAGE plpgsql AS"
+                " $$ BEGIN RAISE EXCEPTION 'no event'; END $$;"
+                " CREATE TRIGGER refuse_event BEFORE INSERT ON audit_events"
+                " FOR EACH ROW EXECUTE FUNCTION refuse_event()"
+            )
+        yield
+        with connection.cursor() as cursor:
+            cursor.execute("DROP FUNCTION refuse_event() CASCADE")
 
-        monkeypatch.setattr(ledger, "record", fails)
+    @pytest.mark.usefixtures("no_event_can_be_written")
+    def test_shows_and_exports_nothing_when_the_event_cannot_be_written(
+        self, console: Console, operator: User, receipt: Receipt
+    ) -> None:
         client = console(operator)
         client.raise_request_exception = False
-        answer = self.look(client, receipt)
-        assert answer.status_code == 500
-        assert "rita@example.com" not in answer.content.decode()
+        look = self.look(client, receipt)
+        assert look.status_code == 500
+        assert "rita@example.com" not in look.content.decode()
+        attempt = Attempt.objects.get()
+        for address in (
+            f"{LIST}export/csv/",
+            f"/admin/receipts/attempt/{attempt.pk}/run-receipt.json",
+            f"/admin/receipts/run/{receipt.run_id}/manifest.json",
+            f"/admin/receipts/run/{receipt.run_id}/export.zip",
+        ):
+            answer = client.get(address)
+            assert (answer.status_code, str(receipt.pk) in answer.content.decode()) == (500, False)
 
     def test_is_refused_on_record(self, console: Console, auditor: User, receipt: Receipt) -> None:
         client = console(auditor)

@@ -183,6 +183,7 @@ class TestBreak:
         with pytest.raises(TimeoutError):
             pieces.extend(response.streaming_content)
         response.close()
+        assert b"receipt_id" in b"".join(pieces)
         assert b'"complete"' not in b"".join(pieces)
         assert events()[-1]["stage"] == "cut"
 
