@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import psycopg
@@ -10,6 +11,8 @@ import psycopg
 SCHEMES = ("postgresql", "postgres", "psql", "pgsql", "timescale", "timescalegis", "postgis")
 OLDEST_VERSION = 140000  # as libpq counts: 14.0
 CONNECT_SECONDS = 5
+#: Recovery after a crash takes seconds, rarely longer; who is started beside it should not have to be started again.
+STARTING_SECONDS = 60
 
 
 class DatabaseUnusableError(Exception):
@@ -17,14 +20,20 @@ class DatabaseUnusableError(Exception):
 
 
 def require_database(url: str) -> None:
-    """Connect once. Raises: DatabaseUnusableError."""
+    """Connect once; a server that is starting or recovering is waited for. Raises: DatabaseUnusableError."""
     arguments = connection_arguments(url)
     where = f"{arguments.get('host', 'the local socket')}:{arguments.get('port', '5432')}"
-    try:
-        with psycopg.connect(**arguments, connect_timeout=CONNECT_SECONDS) as connection:  # type: ignore[arg-type]
-            version = connection.info.server_version
-    except psycopg.Error as error:
-        raise DatabaseUnusableError(f"DATABASE_URL: no database at {where} ({reason(error)}).") from None
+    end = time.monotonic() + STARTING_SECONDS
+    while True:
+        try:
+            with psycopg.connect(**arguments, connect_timeout=CONNECT_SECONDS) as connection:  # type: ignore[arg-type]
+                version = connection.info.server_version
+            break
+        except psycopg.Error as error:
+            # libpq tells the SQLSTATE of a refused connection (57P03) only in its words
+            if ("starting up" not in str(error) and "not yet accepting" not in str(error)) or time.monotonic() > end:
+                raise DatabaseUnusableError(f"DATABASE_URL: no database at {where} ({reason(error)}).") from None
+        time.sleep(1)
     if version < OLDEST_VERSION:
         raise DatabaseUnusableError(
             f"DATABASE_URL: the server at {where} is PostgreSQL {version // 10000}; 14 or newer is needed."
