@@ -20,7 +20,7 @@ from procrastinate.contrib.django import app
 from procrastinate.jobs import Job
 from procrastinate.retry import RetryDecision
 
-from receipts import bulk_replays, clock, flow, jobs, ledger, queued, runs
+from receipts import bulk_replays, clock, flow, jobs, ledger, queued, retention, runs
 from receipts.errors import ReceiptsError
 from receipts.jobs import QUEUE, RUN_WORKFLOW, enqueue_bulk_replay
 from receipts.models import Receipt
@@ -118,8 +118,9 @@ async def tick(timestamp: int) -> None:
 @app.periodic(cron="17 * * * *")
 @app.task(name="receipts.purge", queueing_lock="receipts.purge", pass_context=False)
 async def purge(timestamp: int) -> None:
-    """Delete sealed inputs that nothing may need any more, once an hour."""
+    """Delete sealed inputs that nothing may need any more, and what else has expired, once an hour."""
     await runner().in_settler(ledger.purge_sealed_inputs)
+    await runner().in_settler(retention.purge_all)
 
 
 @app.periodic(cron="* * * * *")
