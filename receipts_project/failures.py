@@ -60,13 +60,15 @@ def unreachable(request: HttpRequest, error: ReceiptsError) -> HttpResponseBase:
     """Answer 503. What somebody had pressed comes back as a form with its notes and its key."""
     request.user = AnonymousUser()  # nobody is looked up
     where = request.resolver_match
-    pressed = request.method == "POST" and where is not None and where.url_name in ("ticket", "press")
+    typed = where is not None and where.url_name in ("ticket", "press", "by-hand", "notes")
+    pressed = request.method == "POST" and typed
     context = {
         "error": error,
         "ticket_id": where.kwargs["ticket_id"] if where and pressed else "",
         "what": where.kwargs.get("what", "") if where else "",
         "notes": request.POST.get("notes", "") if pressed else "",
         "key": request.POST.get("idempotency_key", "") if pressed else "",
+        "version": request.POST.get("notes_version", "") if pressed else "",
     }
     response = render(request, "unreachable.html", context, status=error.http_status)
     response["Retry-After"] = str(error.retry_after or DATABASE_RETRY_AFTER)

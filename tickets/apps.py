@@ -6,7 +6,8 @@ class TicketsConfig(AppConfig):
     verbose_name = "Tickets"
 
     def ready(self) -> None:
-        from receipts import contracts, workflows
+        from receipts import contracts, retention, workflows
+        from tickets import notes
         from tickets.tools import TOOLS
         from tickets.workflows import WORKFLOWS
 
@@ -14,3 +15,4 @@ class TicketsConfig(AppConfig):
             contracts.registry.register(tool)
         for workflow in WORKFLOWS:
             workflows.registry.register(workflow)
+        retention.expires("notes draft", notes.purge)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Length
+from django.db.models.lookups import LessThanOrEqual
+
+from receipts.presses import NOTES_MAX
 
 #: The form of a ticket's id, `TCK-1008`, in the dialect that Python, PostgreSQL and OpenAPI share.
 TICKET_ID = r"TCK-[A-Z0-9]{1,32}"
@@ -177,3 +181,30 @@ class OutgoingEmail(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+
+class NotesDraft(models.Model):
+    """What one person has typed into one form of a ticket's page and not filed yet. Theirs alone: no list, console or
+    API shows it to anybody else.
+
+    It lives here and in that person's browser until it is filed, emptied, or `notes.KEPT_DAYS` old. Redaction is for
+    what the ledger keeps; this is the domain's own data, like the conversation, and stays as it was typed.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+", db_index=False)
+    ticket = models.ForeignKey(Ticket, models.CASCADE, related_name="+")
+    what = models.TextField(db_collation="C", help_text="the form: `followups`, as in its address")
+    text = models.TextField()
+    version = models.BigIntegerField(help_text="from one sequence, so that none comes twice: what a tab has seen")
+    saved_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "notes_drafts"
+        constraints = [
+            models.UniqueConstraint(fields=["person", "ticket", "what"], name="notes_draft_once"),
+            models.CheckConstraint(condition=LessThanOrEqual(Length("text"), NOTES_MAX), name="notes_draft_fits"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.ticket_id} {self.what}"

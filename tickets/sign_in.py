@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.conf import settings
@@ -13,6 +14,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 
 from receipts.sealing import Unsealable, sealer
+from tickets.by_hand import PREFIX
 from tickets.forms import SignInForm
 
 #: Where notes wait, sealed, between a press whose sign-in had expired and the next look at that ticket: in the login
@@ -57,29 +59,41 @@ class SignOut(LogoutView):
 @never_cache
 def sign_in_first(request: HttpRequest, ticket_id: str, what: str) -> HttpResponse:
     """Answer a press whose sign-in has expired: the login page, with the notes carried along to the same form."""
-    notes = request.POST.get("notes", "")
+    given = {name: request.POST[name] for name in request.POST if name == "notes" or name.startswith(PREFIX)}
     context = {
         "form": SignInForm(request),
         "next": reverse("ticket", args=[ticket_id]),
         "ticket_id": ticket_id,
-        "kept": seal_notes(f"{ticket_id}/{what}", notes) if notes else "",
+        "kept": seal_notes(ticket_id, what, given) if any(given.values()) else "",
         "expired": True,
     }
     return render(request, "login.html", context, status=401)
 
 
-def seal_notes(form: str, notes: str) -> str:
+def seal_notes(ticket_id: str, what: str, given: dict[str, str]) -> str:
     """Text that only `take_notes` can read. It names what it is, so that no other sealed thing passes for it."""
-    return sealer().seal({KEPT: {form: notes}}).decode("ascii")
+    return sealer().seal({KEPT: {"ticket": ticket_id, "what": what, "given": given}}).decode("ascii")
 
 
-def take_notes(request: HttpRequest, form: str) -> str:
-    """Notes that waited for this form (`TCK-1008/followups`); they are handed over once."""
+@dataclass(frozen=True, kw_only=True)
+class Waited:
+    """What waited for a ticket's page, by form."""
+
+    notes: dict[str, str] = field(default_factory=dict)
+    typed: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Of forms for filing by hand: by argument."""
+
+
+def take_notes(request: HttpRequest, ticket_id: str) -> Waited:
+    """What waited for this ticket; it is handed over once."""
     try:
         kept = sealer().unseal(request.session.get(KEPT, "").encode()).get(KEPT, {})
     except Unsealable:  # nothing waited, or nothing of ours
-        return ""
-    if form not in kept:
-        return ""
+        return Waited()
+    if not isinstance(kept, dict) or kept.get("ticket") != ticket_id:
+        return Waited()
     del request.session[KEPT]
-    return str(kept[form])
+    what, given = str(kept["what"]), kept["given"]
+    if "notes" in given:
+        return Waited(notes={what: str(given["notes"])})
+    return Waited(typed={what: {name.removeprefix(PREFIX): str(value) for name, value in given.items()}})

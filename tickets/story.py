@@ -7,17 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from receipts import circuit
+from receipts.errors import ArgMismatch, FillInvalid
 from receipts.explanations import Explanation, explain
 from receipts.lifecycle import Outcome
 from receipts.models import Attempt, AuditEvent, Circuit, Receipt, Verb
 from tickets.models import Followup
-from tickets.words import DECISION_REASONS, DECISIONS, Standing, of_tool, person, standing
+from tickets.words import DECISION_REASONS, DECISIONS, Standing, by_hand, of_tool, person, standing
 
 #: Audit events that belong to the story of a press. Who looked at it is the audit console's matter.
 TOLD = (Verb.RETRY, Verb.REPLAY, Verb.CANCEL, Verb.HOLD, Verb.RETARGET_REFUSED)
 
 #: Who decides each argument of a tool: shown beside its value.
 AUTHORS = {"ticket_id": "the route"}
+
+#: Tools whose arguments no person and no model chooses.
+BY_ROUTE = ("check_contact_email", "deliver_email")
 
 #: What a tool's output is called where it is shown.
 OUTPUTS = {
@@ -105,24 +109,77 @@ class Story:
     @property
     def arguments(self) -> list[tuple[str, Any, str]]:
         """(argument, value, who decided it) of the validated arguments."""
-        author = "the model" if self.decision else "the route" if self.by_route else "the one who pressed"
+        if self.decision:
+            author = "the model"
+        elif self.by_route:
+            author = "the route"
+        else:
+            author = "the receipt that it replays" if self.receipt.replay_of_id else "a person, by hand"
         return [(name, value, AUTHORS.get(name, author)) for name, value in self.receipt.arguments_json.items()]
 
     @property
     def by_route(self) -> bool:
         """No person and no model chose the arguments."""
-        return self.receipt.tool_name in ("check_contact_email", "deliver_email")
+        return self.receipt.tool_name in BY_ROUTE
+
+    @property
+    def by_hand(self) -> bool:
+        """A person wrote the arguments."""
+        return written_by_hand(self.receipt, self.last_attempt)
+
+
+def written_by_hand(receipt: Receipt, attempt: Attempt | None) -> bool:
+    """Whether a person wrote what this settled receipt came to. A model leaves its decision on the attempt, whatever
+    became of it; where arguments passed or failed the gates without one, they were given."""
+    if attempt is None or attempt.model_decision or receipt.tool_name in BY_ROUTE or receipt.replay_of_id:
+        return False
+    return bool(receipt.arguments_json) or receipt.error_code in (FillInvalid.code, ArgMismatch.code)
+
+
+def why_failed(receipt: Receipt, attempt: Attempt | None) -> Explanation | None:
+    """None unless it failed."""
+    return _why(receipt, attempt, receipt.error_code, receipt.error_reason) if receipt.error_code else None
+
+
+def _why(receipt: Receipt, attempt: Attempt | None, code: str, reason: str | None) -> Explanation:
+    said = explain(code, reason)
+    return by_hand(reason or code, said) if written_by_hand(receipt, attempt) else said
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatestPress:
+    """A person's latest press on a ticket, as its page shows it before any script runs."""
+
+    receipt: Receipt
+    standing: Standing
+    explanation: Explanation | None
+    by_hand: bool
+    elapsed: float
+    """Seconds since its attempt began; by our clock, the browser's may be wrong."""
+
+
+def latest_press(receipt: Receipt | None, now: dt.datetime) -> LatestPress | None:
+    if receipt is None:
+        return None
+    attempt = Attempt.objects.filter(receipt=receipt, attempt=receipt.attempt).first()
+    return LatestPress(
+        receipt=receipt,
+        standing=standing(receipt, now),
+        explanation=why_failed(receipt, attempt),
+        by_hand=written_by_hand(receipt, attempt),
+        elapsed=max(0.0, (now - (receipt.started_at or receipt.created_at)).total_seconds()),
+    )
 
 
 def tell(receipt: Receipt, now: dt.datetime) -> Story:
     """Gather what is known of a receipt. Needs `receipt.user` and `receipt.on_behalf_of`."""
     attempts = list(Attempt.objects.filter(receipt=receipt).select_related("actor").order_by("attempt"))
     events = AuditEvent.objects.filter(receipt=receipt, verb__in=TOLD).select_related("actor").order_by("at", "id")
-    failed = explain(receipt.error_code, receipt.error_reason) if receipt.error_code else None
+    latest = next((attempt for attempt in attempts if attempt.attempt == receipt.attempt), None)
     return Story(
         receipt=receipt,
         standing=standing(receipt, now),
-        explanation=failed,
+        explanation=why_failed(receipt, latest),
         attempts=attempts,
         followup=Followup.objects.filter(receipt=receipt).first(),
         timeline=_timeline(receipt, attempts, list(events)),
@@ -179,7 +236,7 @@ def _attempt(receipt: Receipt, attempt: Attempt) -> list[Moment]:
             tone="filed",
         )
     else:
-        why = explain(attempt.error_code or "", attempt.error_reason)
+        why = _why(receipt, attempt, attempt.error_code or "", attempt.error_reason)
         ended = Moment(
             at=attempt.finished_at, what=f"Attempt {attempt.attempt} ended. {why.sentence}", tone="not_filed"
         )

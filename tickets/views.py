@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import secrets
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
@@ -24,14 +25,16 @@ from receipts.explanations import sentence_case
 from receipts.models import Receipt
 from receipts.pages import Keyset
 from receipts.presses import NOTES_MAX
+from receipts.problems import problem
 from tickets import board as boards
-from tickets import words
+from tickets import by_hand, words
+from tickets import notes as notes_kept
 from tickets.conversation import conversation
 from tickets.done import done_on
 from tickets.models import Ticket
-from tickets.press_forms import BY_TOOL, MAIN, PRESSES, Form, Press
+from tickets.press_forms import BY_TOOL, MAIN, PRESSES, TYPED, ByHand, Form, Press
 from tickets.sign_in import sign_in_first, take_notes
-from tickets.story import tell
+from tickets.story import latest_press, tell
 
 log = logging.getLogger(__name__)
 
@@ -75,12 +78,31 @@ def other_press(request: HttpRequest, ticket_id: str, what: str) -> HttpResponse
 
 @login_required
 def show_ticket(request: HttpRequest, ticket_id: str) -> HttpResponse:
-    kept = {press.what: take_notes(request, f"{ticket_id}/{press.what}") for press in PRESSES.values()}
-    return _ticket_page(request, ticket_id, notes=_notes_of(request, request.GET.get("notes_of", "")) | _only(kept))
+    waited = take_notes(request, ticket_id)
+    notes = _notes_of(request, request.GET.get("notes_of", ""))
+    notes |= {what: text for what, text in waited.notes.items() if text}
+    wanted = request.GET.get("by_hand", "")
+    typed: dict[str, dict[str, str]] = {wanted: {}} if wanted in PRESSES else {}
+    return _ticket_page(request, ticket_id, notes=notes, typed=typed | waited.typed)
 
 
-def _only(kept: dict[str, str]) -> dict[str, str]:
-    return {what: notes for what, notes in kept.items() if notes}
+def notes_back(
+    request: HttpRequest, ticket_id: str, what: str, refusal: errors.ReceiptsError | notes_kept.ChangedElsewhere
+) -> HttpResponse:
+    """The page again with notes that could not be saved, and beside them those that are."""
+    given = {what: request.POST.get("notes", "")}
+    if isinstance(refusal, notes_kept.ChangedElsewhere):
+        response = _ticket_page(request, ticket_id, notes=given)
+        response.status_code = 409
+        return response
+    refused = Refused(press=PRESSES[what], key=new_key(), refusal=refusal, seen=seen_version(request))
+    return _ticket_page(request, ticket_id, notes=given, refused=refused)
+
+
+def seen_version(request: HttpRequest) -> int:
+    """Of the kept notes, as a form says it; 0 where it says nothing sensible."""
+    seen = request.POST.get("notes_version", "")
+    return int(seen) if seen.isascii() and seen.isdecimal() and len(seen) < 19 else 0
 
 
 def press(request: HttpRequest, ticket_id: str, pressed: Press) -> HttpResponse:
@@ -90,8 +112,63 @@ def press(request: HttpRequest, ticket_id: str, pressed: Press) -> HttpResponse:
     """
     if not request.user.is_authenticated:
         return sign_in_first(request, ticket_id, pressed.what)
-    notes, key = request.POST.get("notes", ""), request.POST.get("idempotency_key")
-    body = {"notes": notes} if pressed.label else {}
+    notes = request.POST.get("notes", "")
+
+    def give_back(key: str, refusal: errors.ReceiptsError) -> HttpResponse:
+        refused = Refused(press=pressed, key=key, refusal=refusal, seen=seen_version(request))
+        return _ticket_page(request, ticket_id, notes={pressed.what: notes}, refused=refused)
+
+    return _file(request, ticket_id, pressed, {"notes": notes} if pressed.label else {}, give_back)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def press_by_hand(request: HttpRequest, ticket_id: str, what: str) -> HttpResponse:
+    """The same with the arguments themselves. What the contract refuses comes back beside its field, and no receipt
+    is opened for it."""
+    if request.method != "POST":
+        return redirect("ticket", ticket_id)
+    pressed = PRESSES[what]
+    if not request.user.is_authenticated:
+        return sign_in_first(request, ticket_id, what)
+    typed = by_hand.read(pressed, request.POST)
+    given = by_hand.arguments(pressed, typed)
+
+    def give_back(key: str, refusal: errors.ReceiptsError) -> HttpResponse:
+        refused = Refused(press=pressed, key=key, refusal=refusal, typed=typed)
+        return _ticket_page(request, ticket_id, notes={}, refused=refused)
+
+    try:
+        wrong = by_hand.wrong(pressed, ticket_id, given)
+    except errors.NotFound:
+        raise Http404 from None
+    if wrong and request.user.has_perm("receipts.file_followup"):
+        return give_back(request.POST.get("idempotency_key") or new_key(), by_hand.refusal(wrong))
+    return _file(request, ticket_id, pressed, {"arguments": given}, give_back)
+
+
+@require_POST
+@never_cache
+def check_by_hand(request: HttpRequest, ticket_id: str, what: str) -> HttpResponse:
+    """For the page's script, before it presses: what the fields come to, and what is wrong with them. Files nothing."""
+    if not request.user.is_authenticated:
+        return problem(errors.NotAuthenticated())
+    given = by_hand.arguments(PRESSES[what], by_hand.read(PRESSES[what], request.POST))
+    try:
+        return JsonResponse({"arguments": given, "fields": by_hand.wrong(PRESSES[what], ticket_id, given)})
+    except errors.NotFound as refusal:
+        return problem(refusal)
+
+
+def _file(
+    request: HttpRequest,
+    ticket_id: str,
+    pressed: Press,
+    body: dict[str, Any],
+    give_back: Callable[[str, errors.ReceiptsError], HttpResponse],
+) -> HttpResponse:
+    """`give_back`: the form again, with a key and with what was refused."""
+    key = request.POST.get("idempotency_key")
     try:
         filing = flow.file(tool=pressed.tool, user=request.user, subject=ticket_id, key=key, body=lambda: body)
     except errors.IdempotencyInFlight as refusal:
@@ -104,9 +181,7 @@ def press(request: HttpRequest, ticket_id: str, pressed: Press) -> HttpResponse:
     except errors.DatabaseUnavailable:
         raise
     except errors.ReceiptsError as refusal:
-        key = new_key() if isinstance(refusal, KEY_IS_SPENT) else key
-        refused = Refused(press=pressed, key=key or "", refusal=refusal)
-        return _ticket_page(request, ticket_id, notes={pressed.what: notes}, refused=refused)
+        return give_back(new_key() if isinstance(refusal, KEY_IS_SPENT) else key or "", refusal)
     return _to_receipt(request, filing)
 
 
@@ -117,6 +192,10 @@ class Refused:
     press: Press
     key: str
     refusal: errors.ReceiptsError
+    seen: int = 0
+    """The version of the kept notes that what was pressed grew from."""
+    typed: dict[str, str] | None = None
+    """Of a press by hand: what stood in its fields."""
 
 
 def _to_receipt(request: HttpRequest, filing: flow.Filing) -> HttpResponse:
@@ -139,23 +218,36 @@ def see_other(page: str, *args: object) -> HttpResponse:
 
 
 def _ticket_page(
-    request: HttpRequest, ticket_id: str, *, notes: dict[str, str], refused: Refused | None = None
+    request: HttpRequest,
+    ticket_id: str,
+    *,
+    notes: dict[str, str],
+    refused: Refused | None = None,
+    typed: dict[str, dict[str, str]] | None = None,
 ) -> HttpResponse:
-    """`notes`: what stands in the forms, by the press that they are for."""
+    """`notes`: what stands in the forms, by the press that they are for; `typed`: in those for filing by hand."""
+    typed = typed or {}
     shown = get_object_or_404(Ticket.objects.select_related("assignee"), pk=ticket_id)
     visible = visible_receipts(request.user)
     presses = list(visible.filter(subject=ticket_id).order_by("-created_at", "-id")[:PRESSES_SHOWN])
     now = timezone.now()
+    kept = notes_kept.kept_on(ticket_id, request.user) if request.user.has_perm("receipts.file_followup") else {}
     context = {
         "ticket": shown,
         "conversation": conversation(shown),
         "done": done_on(shown, visible, now),
         "presses": presses,
-        "mine": next((receipt for receipt in presses if receipt.user_id == request.user.pk), None),
-        "forms": {press.what: _form(press, shown, notes, refused) for press in PRESSES.values()},
+        "mine": latest_press(next((found for found in presses if found.user_id == request.user.pk), None), now),
+        "forms": {
+            press.what: replace(
+                _form(press, shown, notes, kept, refused),
+                by_hand=_by_hand(press, typed.get(press.what), refused) if press.label else None,
+            )
+            for press in PRESSES.values()
+        },
         "notes_max": NOTES_MAX,
         "budget": settings.FILL_BUDGET_SECONDS,
-        "panel": _panel_config(request, ticket_id),
+        "panel": _panel_config(request, ticket_id, kept),
         "now": now,
     }
     refusal = refused.refusal if refused else None
@@ -165,21 +257,44 @@ def _ticket_page(
     return response
 
 
-def _form(press: Press, shown: Ticket, notes: dict[str, str], refused: Refused | None) -> Form:
-    given = notes.get(press.what, "")
-    if refused and refused.press is press:
-        return Form(press=press, ticket=shown, key=refused.key, notes=given, refusal=refused.refusal)
-    return Form(press=press, ticket=shown, key=new_key(), notes=given)
+def _form(
+    press: Press, shown: Ticket, notes: dict[str, str], kept: dict[str, notes_kept.Kept], refused: Refused | None
+) -> Form:
+    saved = kept.get(press.what, notes_kept.Kept())
+    given = notes.get(press.what, saved.text)
+    refused = refused if refused and refused.press is press and refused.typed is None else None
+    grown = refused is not None and refused.seen == saved.version
+    return Form(
+        press=press,
+        ticket=shown,
+        key=refused.key if refused else new_key(),
+        notes=given,
+        seen=saved.version,
+        saved_at=saved.saved_at if given == saved.text else None,
+        others=saved.text if given != saved.text and not grown else "",
+        refusal=refused.refusal if refused else None,
+    )
 
 
-def _panel_config(request: HttpRequest, ticket_id: str) -> dict[str, Any]:
+def _by_hand(press: Press, typed: dict[str, str] | None, refused: Refused | None) -> ByHand:
+    """`typed`: what stands in it from before, None where nothing does."""
+    if refused is None or refused.press is not press or refused.typed is None:
+        fields = by_hand.fields(press, typed or {}, {})
+        return ByHand(key=new_key(), fields=fields, opened=typed is not None)
+    fields = by_hand.fields(press, refused.typed, refused.refusal.fields)
+    return ByHand(key=refused.key, fields=fields, opened=True, refusal=refused.refusal)
+
+
+def _panel_config(request: HttpRequest, ticket_id: str, kept: dict[str, notes_kept.Kept]) -> dict[str, Any]:
     """What the side panel's script needs to know; the words included, so that it has none of its own."""
     return {
         "ticket": ticket_id,
         "person": str(request.user.pk),
         "budgetSeconds": settings.FILL_BUDGET_SECONDS,
         "notesMax": NOTES_MAX,
+        "kept": {press.what: kept.get(press.what, notes_kept.Kept()).as_json() for press in TYPED},
         "tools": {press.what: press.tool for press in PRESSES.values()},
+        "written": [press.tool for press in TYPED],
         "words": words.tables(ticket_id),
     }
 
@@ -244,6 +359,21 @@ def retry(request: HttpRequest, receipt_id: UUID) -> HttpResponse:
         messages.error(request, f"{sentence_case(refusal.detail)} {refusal.next_step}")
         return see_other("receipt", found.pk)
     return _to_receipt(request, filing)
+
+
+@require_POST
+@never_cache
+@login_required
+def cancel(request: HttpRequest, receipt_id: UUID) -> HttpResponse:
+    """Settle a press before it is filed; then back to its page, which says what became of it."""
+    found = _find_receipt(request, receipt_id)
+    try:
+        flow.cancel(user=request.user, receipt=found)
+    except errors.PermissionDenied:
+        raise PermissionDenied from None
+    except errors.ReceiptsError as refusal:
+        messages.warning(request, f"{sentence_case(refusal.detail)} {refusal.next_step}")
+    return see_other("receipt", found.pk)
 
 
 def _find_receipt(request: HttpRequest, receipt_id: UUID) -> Receipt:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from receipts.errors import BY_CODE, REASONS, OutcomeUnknown
-from receipts.explanations import explain
+from receipts.errors import BY_CODE, REASONS, OutcomeUnknown, Owner
+from receipts.explanations import Explanation, explain
 from receipts.lifecycle import Status
 from receipts.models import Receipt
 
@@ -34,6 +34,8 @@ class ToolWords:
     label_done: str = "Filed on {ticket}"
     icon: str = "lock"
     """Beside the audience."""
+    seen_by: str = "Internal: only your team sees it"
+    """The audience in a few words, on the button itself."""
 
     def on(self, ticket: str, ref: str | None = None) -> dict[str, str]:
         """Every sentence, about this ticket and result."""
@@ -66,6 +68,7 @@ TOOLS = {
     "email_requester": ToolWords(
         audience="Goes out to the customer, to the requester's address.",
         icon="mail",
+        seen_by="Goes out to the customer",
         done="Queued for sending",
         undone="Not queued",
         working="Drafting",
@@ -79,6 +82,7 @@ TOOLS = {
     "deliver_email": ToolWords(
         audience="Goes out to the customer, to the requester's address.",
         icon="mail",
+        seen_by="Goes out to the customer",
         done="Sent",
         undone="Not sent",
         working="Sending",
@@ -121,6 +125,46 @@ DECISION_REASONS = {
     "disposable_domain": "a throw-away mail provider",
     "syntax": "no address that mail can be sent to",
 }
+
+
+#: What the error tables say of a model, said of a person who wrote the arguments.
+BY_HAND = {
+    "arg_mismatch": Explanation(
+        sentence="What was written by hand names another ticket.",
+        owner=Owner.YOU,
+        next_step="Leave the ticket out: the page knows it. Then press anew.",
+    ),
+    "model_output_invalid": Explanation(
+        sentence="What was written by hand does not fit the contract.",
+        owner=Owner.YOU,
+        next_step="Correct the fields and press anew.",
+    ),
+    "model_output_unsafe_text": Explanation(
+        sentence="Holds characters that must not be stored, or nothing that can be seen.",
+        owner=Owner.YOU,
+        next_step="Remove invisible and control characters, and press anew.",
+    ),
+    "policy_assignee": Explanation(
+        sentence="The assignee is not an active member of support.",
+        owner=Owner.YOU,
+        next_step="Choose an active colleague and press anew.",
+    ),
+    "policy_due_on": Explanation(
+        sentence="The day by which it is to be done is over, or no day at all.",
+        owner=Owner.YOU,
+        next_step="Choose a day that is to come, and press anew.",
+    ),
+    "ticket_closed": Explanation(
+        sentence="The ticket was closed before it could be filed.",
+        owner=Owner.YOU,
+        next_step="Reopen the ticket if the follow-up is still wanted, and press anew.",
+    ),
+}
+
+
+def by_hand(name: str, otherwise: Explanation) -> Explanation:
+    """Of a code or reason, where no model had a part in it."""
+    return BY_HAND.get(name, otherwise)
 
 
 def of_tool(name: str) -> ToolWords:
@@ -196,6 +240,7 @@ def tables(ticket: str) -> dict[str, Any]:
         "decisions": DECISIONS,
         "codes": {code: vars(explain(code, None)) for code in BY_CODE},
         "reasons": {reason: vars(explain("", reason)) for reason in REASONS},
+        "byHand": {name: vars(said) for name, said in BY_HAND.items()},
     }
 
 

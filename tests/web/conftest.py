@@ -6,6 +6,8 @@ import re
 from typing import Any
 
 import pytest
+from django.contrib.sessions.models import Session
+from django.db import connection
 from django.http import HttpResponse
 from django.test import Client
 
@@ -65,3 +67,16 @@ def press_other(client: Client, what: str, notes: str = "It is solved.", ticket:
     """The same with another of the page's buttons."""
     key = key_in(client.get(f"/tickets/{ticket}"), what)
     return client.post(f"/tickets/{ticket}/{what}", {"notes": notes, "idempotency_key": key})
+
+
+def tables_that_hold(words: str) -> set[str]:
+    """The tables that have the words in any row, as text or as bytes; sessions are read as Django reads them."""
+    found = set()
+    with connection.cursor() as cursor:
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f'SELECT t::text FROM "{table}" t')
+            if any(form in row for (row,) in cursor.fetchall() for form in (words, words.encode().hex())):
+                found.add(table)
+    if any(words in str(session.get_decoded()) for session in Session.objects.all()):
+        found.add("django_session")
+    return found

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from django.contrib.sessions.models import Session
 from django.db import connection
 from django.http import HttpResponse
 from django.test import Client
@@ -17,7 +16,7 @@ from receipts.models import Receipt
 from receipts.sealing import sealer
 from receipts_project.accounts.models import User
 from tests.flow.provider import Provider
-from tests.web.conftest import PASSWORD, key_in, press, signed_in, text_of
+from tests.web.conftest import PASSWORD, key_in, press, signed_in, tables_that_hold, text_of
 from tickets.models import Followup, Message, Ticket
 
 
@@ -195,19 +194,6 @@ def _pressed_signed_out(user: User) -> tuple[Client, dict[str, str]]:
 
 def _hidden(page: HttpResponse) -> dict[str, str]:
     return dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', text_of(page)))
-
-
-def tables_that_hold(words: str) -> set[str]:
-    """The tables that have the words in any row, as text or as bytes; sessions are read as Django reads them."""
-    found = set()
-    with connection.cursor() as cursor:
-        for table in connection.introspection.table_names(cursor):
-            cursor.execute(f'SELECT t::text FROM "{table}" t')
-            if any(form in row for (row,) in cursor.fetchall() for form in (words, words.encode().hex())):
-                found.add(table)
-    if any(words in str(session.get_decoded()) for session in Session.objects.all()):
-        found.add("django_session")
-    return found
 
 
 class TestExpiredSignIn:

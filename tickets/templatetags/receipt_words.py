@@ -6,6 +6,7 @@ import datetime as dt
 from typing import Any
 
 from django import template
+from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -15,6 +16,8 @@ from receipts.ids import short_name
 from receipts.lifecycle import Status
 from receipts.models import Receipt
 from tickets import words
+from tickets.by_hand import PREFIX
+from tickets.press_forms import BY_TOOL
 
 register = template.Library()
 
@@ -34,6 +37,26 @@ def draft_label(receipt: Receipt) -> str:
     """What stands over the fields of a press."""
     said = words.of_tool(receipt.tool_name).on(receipt.subject)
     return said["label_done" if receipt.status == Status.APPLIED else "label_draft"]
+
+
+@register.simple_tag
+def seen_by(receipt: Receipt) -> str:
+    """Who will see the result, in a few words."""
+    return words.of_tool(receipt.tool_name).seen_by
+
+
+@register.filter
+def written(tool: str) -> str:
+    """The form in which a person could write what this tool's model drafts; empty where there is none."""
+    press = BY_TOOL.get(tool)
+    return press.what if press and press.label else ""
+
+
+@register.filter
+def typed_by_hand(request: HttpRequest) -> list[tuple[str, str, str]]:
+    """(name, label, value) of what a form for filing by hand had sent, to be sent once more."""
+    sent = [(name, name.removeprefix(PREFIX)) for name in request.POST if name.startswith(PREFIX)]
+    return [(name, words.FIELDS.get(argument, argument), request.POST[name]) for name, argument in sent]
 
 
 @register.filter

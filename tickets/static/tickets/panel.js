@@ -5,54 +5,34 @@
 // second click all lead to the same row.
 "use strict";
 
-const config = JSON.parse(document.getElementById("panel-config").textContent);
-const MAIN = "followups";
 const api = (press) => `/api/v1/tickets/${config.ticket}/${press.what}`;
-const said = (what) => config.words.tools[config.tools[what]];
-const formOf = (what) => document.querySelector(`form.press[data-what="${what}"]`);
-const notesOf = (what) => formOf(what).elements.notes; // undefined where there is nothing to say
+const said = (press) => config.words.tools[press.tool];
+const panel = document.getElementById("panel");
 const at = (name) => document.getElementById(`panel-${name}`);
-
-// ── what this tab remembers ─────────────────────────────────────────────────────────────────────────────────────
-
-const slot = (name) => `receipts:${config.person}:${config.ticket}:${name}`;
-
-function remember(name, value) {
-  try {
-    if (value === null) sessionStorage.removeItem(slot(name));
-    else sessionStorage.setItem(slot(name), JSON.stringify(value));
-  } catch {
-    // storage is full or forbidden: the page still works, a reload forgets
-  }
-}
-
-function recall(name) {
-  try {
-    return JSON.parse(sessionStorage.getItem(slot(name)));
-  } catch {
-    return null;
-  }
-}
+const remember = (name, value) => put("sessionStorage", name, value);
+const recall = (name) => get("sessionStorage", name);
 
 // Not randomUUID: that exists on https and localhost only.
 function newKey() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-// As the server counts: characters, not UTF-16 units, and one for every line break.
-const lengthOf = (text) => Array.from(text.replace(/\r\n?/g, "\n")).length;
-
 // ── what the panel shows ────────────────────────────────────────────────────────────────────────────────────────
 
-function announce(text) {
-  document.getElementById("announcer").textContent = text;
+// Focus that stood on something which goes away stays in the panel.
+function hide(element, hidden = true) {
+  if (hidden && element.contains(document.activeElement)) panel.focus({ preventScroll: true });
+  element.hidden = hidden;
 }
 
-// `what` was pressed: each has its own words for the same states.
-function show(what, state, { receipt = null, again = false } = {}) {
-  document.getElementById("panel").dataset.state = state;
+// Each tool has its own words for the same states.
+function show(press, state, { receipt = null, again = false } = {}) {
+  panel.dataset.state = state;
   at("icon").setAttribute("href", `#icon-${state}`);
-  const words = said(what).standings[state];
+  const words = said(press).standings[state];
+  at("audience").textContent = said(press).seen_by;
+  at("audience").hidden = false;
+  hide(at("cancel"), !press.receiptId || press !== current);
   at("words").textContent = state === "filed" && again ? `Already ${words.toLowerCase()}` : words;
   at("hint").hidden = true;
   const tail = at("receipt");
@@ -90,19 +70,27 @@ function addField(list, name) {
   return value;
 }
 
-function showFailure({ sentence, owner, next_step }, retry) {
+// `again`: what one click goes on with, where that is possible.
+function showFailure({ sentence, owner, next_step }, press, again = null) {
   at("failure").hidden = false;
   at("sentence").textContent = sentence;
   at("owner").textContent = owner;
   at("next").textContent = next_step;
-  at("retry").hidden = !retry;
-  at("retry").onclick = retry;
+  hide(at("retry"), !again);
+  retry = again;
+  const form = document.getElementById(`by-hand-${press.what}`);
+  at("by-hand").hidden = !form || Boolean(press.arguments);
+  if (form) at("by-hand").querySelector("a").href = `#${form.id}`;
 }
+
+let retry = null;
 
 function clearPanel() {
   at("moved").hidden = true;
-  at("failure").hidden = true;
+  hide(at("failure"));
   at("draft").hidden = true;
+  at("paused").hidden = true;
+  at("cancel-said").textContent = "";
   at("fields").replaceChildren();
 }
 
@@ -139,7 +127,7 @@ function begin(press) {
   busy(true);
   clearPanel();
   clock.start(press.pressedAt);
-  document.getElementById("panel").scrollIntoView({ block: "nearest" });
+  panel.scrollIntoView({ block: "nearest" });
   return press;
 }
 
@@ -147,29 +135,79 @@ function end() {
   current = null;
   busy(false);
   clock.stop();
+  hide(at("cancel"));
+  at("paused").hidden = true;
 }
 
+// The key makes it happen once. A press of another tab or time has none here: its receipt is continued by name.
 async function send(press) {
   begin(press);
-  show(press.what, "checking");
-  const response = await fetch(api(press), {
-    method: "POST",
-    headers: {
-      "Content-Type": "application/json",
-      Accept: "text/event-stream, application/json;q=0.5",
-      "Idempotency-Key": press.key,
-      "X-CSRFToken": csrfToken(),
-    },
-    body: JSON.stringify(notesOf(press.what) ? { notes: press.notes } : {}),
-  });
-  if (response.ok) return receive(press, response, response.headers.get("Idempotent-Replayed") === "true");
-  return refused(press, await problemOf(response));
+  show(press, "checking");
+  const live = await livePlace();
+  const line = new Line();
+  try {
+    const headers = { Accept: "text/event-stream, application/json;q=0.5" };
+    const response = press.key
+      ? await change(api(press), {
+          method: "POST",
+          headers: { ...headers, "Content-Type": "application/json", "Idempotency-Key": press.key },
+          body: JSON.stringify(bodyOf(press)),
+          signal: line.signal,
+        })
+      : await change(`/api/v1/receipts/${press.receiptId}/retry`, { method: "POST", headers, signal: line.signal });
+    if (!response.ok) return refused(press, await problemOf(response));
+    const again = response.headers.get("Idempotent-Replayed") === "true";
+    return await receive(press, response, { again, live, line });
+  } finally {
+    line.end();
+    if (live) live();
+  }
 }
 
-// Read at the moment of the press: signing in elsewhere changes it.
-function csrfToken() {
-  const cookie = document.cookie.split("; ").find((item) => item.startsWith("csrftoken="));
-  return cookie ? cookie.slice("csrftoken=".length) : formOf(MAIN).elements.csrfmiddlewaretoken.value;
+function bodyOf(press) {
+  if (press.arguments) return { arguments: press.arguments };
+  return notes.has(press.what) ? { notes: press.notes } : {};
+}
+
+// ── lines to the server ─────────────────────────────────────────────────────────────────────────────────────────
+
+const SILENCE = 25_000; // ms. The server says something every ten seconds; a line that is silent for longer is dead
+const LIVE = 4; // of the six connections that a browser opens to a host: presses, notes and other tabs need the rest
+
+// Nothing tells a browser that the other end is gone, or that the laptop slept: a silent line is hung up.
+class Line {
+  constructor() {
+    this.control = new AbortController();
+    this.heard();
+  }
+
+  get signal() {
+    return this.control.signal;
+  }
+
+  heard() {
+    window.clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => this.control.abort(), SILENCE);
+  }
+
+  end() {
+    window.clearTimeout(this.timer);
+    this.control.abort();
+  }
+}
+
+// A place for one stream among this browser's tabs: a function that gives it back, or null where all are taken.
+async function livePlace() {
+  if (!navigator.locks) return document.hidden ? null : () => {}; // plain http: whoever is looked at
+  for (let place = 0; place < LIVE; place += 1) {
+    const giveBack = await new Promise((resolve) => {
+      navigator.locks.request(`receipts:live:${place}`, { ifAvailable: true }, (lock) =>
+        lock ? new Promise((done) => resolve(done)) : resolve(null),
+      );
+    });
+    if (giveBack) return giveBack;
+  }
+  return null;
 }
 
 // Raises where the answer proves nothing about the row: a proxy's page, a ledger out of reach, a fault on the way.
@@ -181,20 +219,25 @@ async function problemOf(response) {
   return problem;
 }
 
-async function receive(press, response, again = false) {
+async function receive(press, response, { again = false, live, line }) {
   let receipt = null;
   if ((response.headers.get("Content-Type") || "").startsWith("text/event-stream")) {
-    for await (const { name, data } of events(response.body)) {
+    for await (const { name, data } of events(response.body, line)) {
       if (press !== current) return;
       if (name === "receipt") receipt = heard(press, data);
-      else if (name === "draft") showFields(data.fields || {}, said(press.what).label_draft);
+      else if (name === "draft") showFields(data.fields || {}, said(press).label_draft);
       else if (name === "decision") decided(press, receipt, data);
+      if (!live && receipt && receipt.status === "pending") {
+        at("paused").hidden = false;
+        line.end(); // the attempt goes on: who hangs up changes nothing
+        return watch(press);
+      }
     }
   } else {
     receipt = heard(press, await response.json());
   }
   if (receipt && receipt.status !== "pending") return settle(press, receipt, again);
-  show(press.what, "complete", { receipt }); // the stream has ended and the row has not: nothing is claimed
+  show(press, "complete", { receipt }); // the stream has ended and the row has not: nothing is claimed
   return watch(press);
 }
 
@@ -204,25 +247,26 @@ function heard(press, receipt) {
     remember("press", press);
   }
   if (receipt.status === "pending") {
-    show(press.what, receipt.overdue ? "checking" : "drafting", { receipt });
-    if (!press.announced) announce(said(press.what).standings.drafting);
+    show(press, receipt.overdue ? "checking" : "drafting", { receipt });
+    if (!press.announced) announce(said(press).standings.drafting);
     press.announced = true;
   }
   return receipt;
 }
 
 function decided(press, receipt, data) {
-  showFields(data.proposed || data, said(press.what).label_draft);
-  show(press.what, "filing", { receipt });
+  showFields(data.proposed || data, said(press).label_draft);
+  show(press, "filing", { receipt });
 }
 
 // Server-sent events of a fetch body: `event:` and `data:` lines, a blank line between events, comments dropped.
-async function* events(body) {
+async function* events(body, line) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let waiting = "";
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
+    line.heard();
     waiting += value;
     const blocks = waiting.split("\n\n");
     waiting = blocks.pop();
@@ -240,33 +284,43 @@ function settle(press, receipt, again) {
   end();
   remember("press", null);
   refresh();
+  const byHand = writtenByHand(receipt);
   if (receipt.status === "applied") {
-    show(press.what, "filed", { receipt, again });
+    show(press, "filed", { receipt, again });
+    hide(at("failure"));
     const decision = config.words.decisions[receipt.result_ref];
-    showFields(decision ? { decision } : receipt.arguments, said(press.what).label_done);
+    showFields(decision ? { decision } : receipt.arguments, said(press).label_done + (byHand ? ", written by hand" : ""));
     at("moved").hidden = !receipt.context_moved;
-    announce(`${said(press.what).done}, ${numberOf(receipt)}${receipt.context_moved ? `. ${at("moved").textContent}` : ""}`);
-    const notes = notesOf(press.what);
-    if (notes && notes.value === press.notes) notes.value = "";
-    if (notes) keepNotes(press.what);
+    announce(`${said(press).done}, ${numberOf(receipt)}${receipt.context_moved ? `. ${at("moved").textContent}` : ""}`);
+    notes.get(press.what)?.filed(press.notes);
+    hands.get(press.what)?.filed(press);
     return;
   }
-  const why = config.words.reasons[receipt.error_reason] || config.words.codes[receipt.error_code] || {
+  const why = (byHand && config.words.byHand[receipt.error_reason || receipt.error_code])
+    || config.words.reasons[receipt.error_reason] || config.words.codes[receipt.error_code] || {
     sentence: `The reason is “${receipt.error_code}”.`, owner: "an operator", next_step: "Give the receipt to an operator.",
   };
+  show(press, receipt.error_code === "outcome_unknown" ? "unknown" : "not_filed", { receipt });
   const retryable = receipt.outcome === "retryable";
-  show(press.what, "not_filed", { receipt });
-  showFailure(why, retryable ? () => press !== current && pressAgain(press) : null);
+  showFailure(why, press, retryable ? () => pressAgain(press) : null);
   if (retryable) remember("retryable", press);
-  announce(`${said(press.what).undone}. ${why.sentence} ${why.next_step}`);
+  announce(`${at("words").textContent}. ${why.sentence} ${why.next_step}`);
+}
+
+// A model leaves its decision on the row, whatever became of it.
+function writtenByHand(receipt) {
+  if (receipt.model_decision || receipt.replay_of || !config.written.includes(receipt.tool)) return false;
+  return Object.keys(receipt.arguments).length > 0 || ["fill_invalid", "arg_mismatch"].includes(receipt.error_code);
 }
 
 function pressAgain(press) {
+  if (current) return;
   go({ ...press, pressedAt: Date.now(), announced: false });
 }
 
 // A refusal before any receipt, or about another one. Notes and key stay where the key can be used again.
 function refused(press, problem) {
+  if (press !== current) return;
   if (problem.code === "idempotency_in_flight" && problem.receipt_id) {
     press.receiptId = problem.receipt_id;
     remember("press", press);
@@ -274,24 +328,27 @@ function refused(press, problem) {
   }
   end();
   remember("press", null);
-  show(press.what, "not_filed", { receipt: problem.receipt_id ? { receipt_id: problem.receipt_id } : null });
+  show(press, "not_filed", { receipt: problem.receipt_id ? { receipt_id: problem.receipt_id } : null });
   const signedOut = problem.status === 401;
   const known = config.words.codes[problem.code] || {};
+  const again = problem.retryable || signedOut ? () => pressAgain(press) : null;
   showFailure(
     {
       sentence: signedOut ? "Signed out — sign in to continue. Your notes stay here." : sentenceOf(problem.detail),
       owner: problem.owner || known.owner || "you",
       next_step: problem.next_step || known.next_step || "",
     },
-    problem.retryable || signedOut ? () => pressAgain(press) : null,
+    press,
+    again,
   );
+  if (again) remember("retryable", press); // the same words continue with the same key
   if (signedOut) {
     const link = document.createElement("a");
     link.href = `/login?next=${encodeURIComponent(location.pathname)}`;
     link.textContent = "Sign in";
     at("next").replaceChildren(link);
   }
-  announce(`${said(press.what).undone}. ${at("sentence").textContent}`);
+  announce(`${said(press).undone}. ${at("sentence").textContent}`);
 }
 
 // The wire quotes some details without capital and stop.
@@ -305,7 +362,7 @@ async function refresh() {
     const response = await fetch(location.pathname, { headers: { Accept: "text/html" } });
     if (!response.ok || response.redirected) return;
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    for (const id of ["ticket-head", "followups", "presses"]) {
+    for (const id of ["ticket-head", "turns", "followups", "presses"]) {
       const list = document.getElementById(id);
       const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
       list.replaceChildren(...page.getElementById(id).children);
@@ -320,35 +377,54 @@ async function refresh() {
 // The connection broke, or the stream ended early: ask the row. Without a receipt yet, the same key asks for us.
 async function watch(press) {
   for (let pause = 1; press === current; pause = Math.min(pause * 1.6, 10)) {
-    await new Promise((resolve) => window.setTimeout(resolve, pause * 1000));
+    await wakeAfter(pause);
     if (press !== current) return;
     try {
       if (!press.receiptId) return await send(press);
-      const response = await fetch(`/api/v1/receipts/${press.receiptId}`, { headers: { Accept: "application/json" } });
+      const response = await fetch(`/api/v1/receipts/${press.receiptId}`, {
+        headers: { Accept: "application/json" },
+        signal: AbortSignal.timeout(SILENCE),
+      });
       if (response.status === 401) return refused(press, await problemOf(response));
       if (!response.ok) throw new Error(`answered ${response.status}`);
       const receipt = await response.json();
       if (receipt.status !== "pending") return settle(press, receipt, false);
       if (receipt.overdue) return overdue(press, receipt);
-      show(press.what, "drafting", { receipt });
+      if (press === current) show(press, "drafting", { receipt });
     } catch {
-      lost();
+      lost(press);
     }
   }
 }
 
-// Past its deadline and not stamped: the same key settles it and runs the next attempt, but only when asked to.
-function overdue(press, receipt) {
-  end();
-  show(press.what, "checking", { receipt });
-  showFailure(config.words.codes.abandoned, () => pressAgain(press));
+// Sooner where something has changed: the connection is back, somebody looks at the page.
+function wakeAfter(seconds) {
+  return new Promise((resolve) => {
+    const wake = () => {
+      window.clearTimeout(timer);
+      window.removeEventListener("online", wake);
+      document.removeEventListener("visibilitychange", wake);
+      resolve();
+    };
+    const timer = window.setTimeout(wake, seconds * 1000);
+    window.addEventListener("online", wake);
+    document.addEventListener("visibilitychange", wake);
+  });
 }
 
-function lost() {
-  if (!current) return;
-  show(current.what, "checking", { receipt: current.receiptId ? { receipt_id: current.receiptId } : null });
-  if (!current.lost) announce(said(current.what).standings.checking);
-  current.lost = true;
+// Past its deadline and not stamped: going on settles it and runs the next attempt, but only when asked to.
+function overdue(press, receipt) {
+  if (press !== current) return;
+  end();
+  show(press, "checking", { receipt });
+  showFailure(config.words.codes.abandoned, press, () => pressAgain(press));
+}
+
+function lost(press) {
+  if (press !== current) return;
+  show(press, "checking", { receipt: press.receiptId ? { receipt_id: press.receiptId } : null });
+  if (!press.lost) announce(said(press).standings.checking);
+  press.lost = true;
 }
 
 async function go(press) {
@@ -356,75 +432,205 @@ async function go(press) {
     await send(press);
   } catch {
     if (press !== current) return;
-    lost();
+    lost(press);
     await watch(press);
   }
 }
 
-// A reload, the back button, another page and back: go on with the press that this tab has not seen settled.
+// ── coming back to a press ──────────────────────────────────────────────────────────────────────────────────────
+
+// A reload, the back button, another page and back: go on with the press that this tab has not seen settled. Without
+// one, with the latest that the server knows of: it may have been made in another tab.
 async function resume() {
-  const press = recall("press");
-  if (!press || current) return;
-  begin({ what: MAIN, ...press, announced: true });
-  lost();
-  if (!press.receiptId) return go(current);
+  if (current) return;
+  const press = recall("press") || latest();
+  if (!press) return;
+  begin({ ...press, announced: true });
+  const mine = current;
+  lost(mine);
+  if (!mine.receiptId) return go(mine);
+  const live = await livePlace();
+  if (!live) {
+    at("paused").hidden = false;
+    return watch(mine);
+  }
+  const line = new Line();
   try {
-    const response = await fetch(`/api/v1/receipts/${press.receiptId}/events`, { headers: { Accept: "text/event-stream" } });
+    const response = await fetch(`/api/v1/receipts/${mine.receiptId}/events`, {
+      headers: { Accept: "text/event-stream" },
+      signal: line.signal,
+    });
     if (!response.ok) throw new Error(`answered ${response.status}`);
-    await receive(current, response);
+    await receive(mine, response, { live, line });
   } catch {
-    await watch(current);
+    await watch(mine);
+  } finally {
+    line.end();
+    live();
   }
 }
 
-// ── notes ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-function keepNotes(what) {
-  const notes = notesOf(what);
-  const length = lengthOf(notes.value);
-  const count = formOf(what).querySelector(".notes-count");
-  count.textContent = `${length.toLocaleString("en")} of ${config.notesMax.toLocaleString("en")} characters`;
-  count.classList.toggle("over", length > config.notesMax);
-  remember(what === MAIN ? "notes" : `notes:${what}`, notes.value || null);
+// What the server wrote into the panel.
+function written() {
+  const { receipt, tool, elapsed } = panel.dataset;
+  const what = Object.keys(config.tools).find((name) => config.tools[name] === tool) || "";
+  return { what, tool, key: "", notes: "", receiptId: receipt, pressedAt: Date.now() - Number(elapsed) * 1000 };
 }
 
+function latest() {
+  if (!("open" in panel.dataset)) return null;
+  delete panel.dataset.open; // once: afterwards this tab knows better
+  return written();
+}
+
+at("retry").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (current) return;
+  if (retry) retry();
+  else pressAgain(written());
+});
+
+at("cancel").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const press = current;
+  if (!press?.receiptId || press.cancelling) return;
+  press.cancelling = true;
+  at("cancel-said").textContent = "Cancelling…";
+  try {
+    const response = await change(`/api/v1/receipts/${press.receiptId}/cancel`, {
+      method: "POST",
+      headers: { Accept: "application/json" },
+      signal: AbortSignal.timeout(SILENCE),
+    });
+    const answer = await response.json();
+    if (response.ok) return settle(press, answer, false);
+    at("cancel-said").textContent = sentenceOf(answer.detail); // and what became of it, the row says soon
+  } catch {
+    at("cancel-said").textContent = "Not confirmed whether it was cancelled. Try again, or wait for the row.";
+  } finally {
+    press.cancelling = false;
+  }
+  if (press === current) announce(at("cancel-said").textContent);
+});
+
+at("by-hand").querySelector("a").addEventListener("click", (event) => {
+  const form = document.getElementById(new URL(event.target.href).hash.slice(1));
+  if (!form) return;
+  event.preventDefault();
+  for (let part = form; part; part = part.parentElement.closest("details")) part.open = true;
+  form.querySelector("textarea, input:not([type=hidden]), select").focus();
+});
+
+// ── pressing ────────────────────────────────────────────────────────────────────────────────────────────────────
+
 // What is wrong with notes, or nothing.
-function wrongWith(notes) {
-  if (!notes.value.trim()) return "are blank";
-  return lengthOf(notes.value) > config.notesMax ? `are longer than ${config.notesMax.toLocaleString("en")} characters` : "";
+function wrongWith(text) {
+  if (!text.trim()) return "are blank";
+  return lengthOf(text) > config.notesMax ? `are longer than ${number(config.notesMax)} characters` : "";
+}
+
+function notPressed(press, sentence, again = null) {
+  clearPanel();
+  show(press, "not_filed");
+  const { owner, next_step } = config.words.codes.invalid_request;
+  showFailure(again ? { sentence, owner: "the system", next_step: "Press again in a moment." } : { sentence, owner, next_step }, press, again);
+  panel.scrollIntoView({ block: "nearest" });
+  announce(`${said(press).undone}. ${sentence}`);
+}
+
+// The same words after a retryable end continue the same receipt; changed ones are a new press.
+function keyFor(press) {
+  const last = recall("retryable");
+  remember("retryable", null);
+  const same = last && last.key && last.what === press.what && JSON.stringify(bodyOf(last)) === JSON.stringify(bodyOf(press));
+  return same ? last.key : newKey();
 }
 
 // On the document: the head of the ticket, and the form in it, is written anew after a press.
 document.addEventListener("submit", (event) => {
-  const { what } = event.target.dataset;
-  if (!what) return;
+  const { what, byHand } = event.target.dataset;
+  if (!what && !byHand) return;
   event.preventDefault();
   if (current) return; // the second of two clicks
-  const notes = notesOf(what);
-  const problem = notes ? wrongWith(notes) : "";
+  if (byHand) return void hands.get(byHand).press();
+  const kept = notes.get(what);
+  const press = { what, tool: config.tools[what], notes: kept ? kept.box.value : "", pressedAt: Date.now() };
+  const problem = kept ? wrongWith(press.notes) : "";
   if (problem) {
-    clearPanel();
-    show(what, "not_filed");
-    const { owner, next_step } = config.words.codes.invalid_request;
-    showFailure({ sentence: `The notes ${problem}. Nothing was drafted or filed.`, owner, next_step }, null);
-    announce(`${said(what).undone}. The notes ${problem}.`);
-    notes.focus();
+    notPressed(press, `The notes ${problem}. Nothing was drafted or filed.`);
+    kept.box.focus();
     return;
   }
-  // the same notes after a retryable end continue the same receipt; changed notes are a new press
-  const text = notes ? notes.value : "";
-  const last = recall("retryable");
-  remember("retryable", null);
-  const key = last && last.what === what && last.notes === text ? last.key : newKey();
-  go({ what, key, notes: text, pressedAt: Date.now() });
+  go({ ...press, key: keyFor(press) });
 });
 
-for (const form of document.querySelectorAll("form.press")) {
-  const { what } = form.dataset;
-  const notes = notesOf(what);
-  if (!notes) continue;
-  notes.addEventListener("input", () => keepNotes(what));
-  if (!notes.value) notes.value = recall(what === MAIN ? "notes" : `notes:${what}`) || "";
-  keepNotes(what);
+// ── by hand ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+// What stands in its fields is kept in this browser until it was filed. The server judges it before it is pressed.
+class Hand {
+  constructor(form) {
+    this.form = form;
+    this.what = form.dataset.byHand;
+    this.fields = [...form.elements].filter((field) => field.name.startsWith("arg_"));
+    const kept = get("localStorage", `hand:${this.what}`) || {};
+    for (const field of this.fields) if (!field.value && kept[field.name]) field.value = kept[field.name];
+    form.addEventListener("input", () => this.keep());
+  }
+
+  keep() {
+    const typed = Object.fromEntries(this.fields.map((field) => [field.name, field.value]));
+    put("localStorage", `hand:${this.what}`, Object.values(typed).some(Boolean) ? typed : null);
+  }
+
+  async press() {
+    if (this.checking) return;
+    this.checking = true;
+    const press = { what: this.what, tool: config.tools[this.what], notes: "", arguments: {}, pressedAt: Date.now() };
+    try {
+      const response = await change(this.form.dataset.check, {
+        method: "POST",
+        headers: { Accept: "application/json" },
+        body: new URLSearchParams(new FormData(this.form)),
+        signal: AbortSignal.timeout(SILENCE),
+      });
+      if (response.status === 401) return this.signedOut(press);
+      if (!response.ok) throw new Error(`answered ${response.status}`);
+      const judged = await response.json();
+      press.arguments = judged.arguments;
+      if (!this.wrong(judged.fields)) go({ ...press, key: keyFor(press) });
+      else notPressed(press, "Some fields have to be corrected. Nothing was filed.");
+    } catch {
+      notPressed(press, "The server could not be asked, so nothing was sent. What you wrote stays here.", () => this.press());
+    } finally {
+      this.checking = false;
+    }
+  }
+
+  // Whether anything is. Each sentence stands beside its field; the first of them gets the focus.
+  wrong(sentences) {
+    for (const field of this.fields) {
+      const sentence = sentences[field.name.slice("arg_".length)] || "";
+      this.form.querySelector(`[data-error-of="${field.name.slice("arg_".length)}"]`).textContent = sentence;
+      if (sentence) field.setAttribute("aria-invalid", "true");
+      else field.removeAttribute("aria-invalid");
+    }
+    this.form.querySelector("[aria-invalid]")?.focus();
+    return Object.keys(sentences).length > 0;
+  }
+
+  signedOut(press) {
+    current = press;
+    refused(press, { status: 401, code: "not_authenticated" });
+  }
+
+  filed(press) {
+    if (!press.arguments) return;
+    for (const field of this.fields) if (field.value === (press.arguments[field.name.slice("arg_".length)] ?? "")) field.value = "";
+    this.keep();
+  }
 }
+
+const hands = new Map();
+for (const form of document.querySelectorAll("form[data-by-hand]")) hands.set(form.dataset.byHand, new Hand(form));
+
 window.addEventListener("pageshow", resume);
