@@ -61,10 +61,12 @@ function announce(changed) {
   if (changed) announcer.textContent = changed === 1 ? "1 ticket changed" : `${changed} tickets changed`;
 }
 
-// Puts the page's news in; returns how many tickets changed, came or went.
+// Puts the page's news in; returns how many tickets changed, came or went. Those that only slid over the page's end,
+// because others came or went, are not counted.
 function show(page) {
   const place = keepPlace();
   const focus = keepFocus();
+  const slid = slidOverTheEnd(page);
   const before = new Map([...board.querySelectorAll("[data-cards] > li")].map((card) => [card.id, card]));
   const after = new Set();
   const changed = new Set();
@@ -74,7 +76,7 @@ function show(page) {
   for (const [id, card] of before) {
     if (after.has(id)) continue;
     card.remove();
-    changed.add(id);
+    if (!slid.has(id)) changed.add(id);
   }
   for (const lane of page.querySelectorAll("[data-cards]")) {
     let at = document.getElementById(lane.id).firstElementChild;
@@ -83,7 +85,7 @@ function show(page) {
       if (card?.dataset.version === fresh.dataset.version) {
         copyAges(card, fresh);
       } else {
-        changed.add(fresh.id);
+        if (card || !slid.has(fresh.id)) changed.add(fresh.id);
         const old = card;
         card = document.adoptNode(fresh);
         localTimes(card);
@@ -99,6 +101,22 @@ function show(page) {
   restoreFocus(focus);
   restorePlace(place);
   return changed.size;
+}
+
+function slidOverTheEnd(page) {
+  const slid = new Set();
+  for (const lane of page.querySelectorAll("[data-cards]")) {
+    const [now, then] = [lane, document.getElementById(lane.id)].map((list) => [...list.children].map((card) => card.id));
+    const pages = lane.id.replace("cards-", "pages-");
+    const goesOn = (from) => from.getElementById(pages).querySelector("[rel=next]") !== null;
+    if (goesOn(document)) for (const id of trailing(now, then)) slid.add(id);
+    if (goesOn(page)) for (const id of trailing(then, now)) slid.add(id);
+  }
+  return slid;
+}
+
+function trailing(ids, known) {
+  return ids.slice(ids.findLastIndex((id) => known.includes(id)) + 1);
 }
 
 function copyAges(card, fresh) {
