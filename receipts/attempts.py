@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from receipts import circuit, fill
 from receipts.contracts import Context, Handover, Tool
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 def unsealed(receipt: Receipt) -> dict[str, Any]:
     """The private input of a receipt. Raises: InputExpired when it has expired, was purged or cannot be opened."""
-    sealed = SealedInput.objects.filter(receipt_id=receipt.pk, expires_at__gt=timezone.now()).first()
+    sealed = SealedInput.objects.filter(receipt_id=receipt.pk, expires_at__gt=Now()).first()
     if sealed is None:
         raise InputExpired(receipt_id=str(receipt.pk))
     try:
@@ -86,7 +86,7 @@ def place() -> Iterator[Place]:
 
 
 async def _propose(
-    tool: Tool, context: Context, given: Input, place: Runner, inflight: Inflight, begun: float
+    tool: Tool, context: Context, given: Input, at: Runner, inflight: Inflight, begun: float
 ) -> fill.Filled | ReceiptsError:
     """The arguments: derived, given, or filled by the model from notes; judged by the same gates."""
     try:
@@ -97,11 +97,11 @@ async def _propose(
     except Exception:  # a fault of ours must still settle the row
         log.exception("the arguments of receipt %s could not be judged", inflight.receipt_id)
         return InternalError()
-    return await _fill(tool, context, given.notes or "", place, inflight, begun)
+    return await _fill(tool, context, given.notes or "", at, inflight, begun)
 
 
 async def _fill(
-    tool: Tool, context: Context, notes: str, place: Runner, inflight: Inflight, begun: float
+    tool: Tool, context: Context, notes: str, at: Runner, inflight: Inflight, begun: float
 ) -> fill.Filled | ReceiptsError:
     left = settings.FILL_BUDGET_SECONDS - (time.monotonic() - begun)
     try:
@@ -111,7 +111,7 @@ async def _fill(
                 context,
                 notes,
                 provider=provider(),
-                client=place.client,
+                client=at.client,
                 budget_seconds=max(0.0, left),
                 on_draft=inflight.write,
             )
@@ -120,13 +120,21 @@ async def _fill(
         if not inflight.stopped or task is None:
             raise
         task.uncancel()
+        await _unheard(at, inflight)
         return Cancelled()  # its row says so already
     except Exception:  # a fault of ours must still settle the row
         log.exception("the fill of receipt %s broke", inflight.receipt_id)
+        await _unheard(at, inflight)
         return InternalError()
     if filled.facts is not None and filled.facts.calls and circuit.is_news(filled.facts.provider_host, filled.error):
-        await place.in_settler(partial(circuit.heard, filled.facts.provider_host, filled.error, inflight.receipt_id))
+        await at.in_settler(partial(circuit.heard, filled.facts.provider_host, filled.error, inflight.receipt_id))
     if filled.arguments is not None and filled.facts is not None and echoes_key(filled.arguments):
         filled.facts.gate = "text_safety"
         return fill.Filled(arguments=None, error=FillInvalid(reason="model_output_unsafe_text"), facts=filled.facts)
     return filled
+
+
+async def _unheard(at: Runner, inflight: Inflight) -> None:
+    """Nothing was learned of the provider: if this was to be the circuit's probe, the next one may be it."""
+    if circuit.is_probe(inflight.receipt_id):
+        await at.in_settler(partial(circuit.give_back, inflight.receipt_id, provider().host))

@@ -2,7 +2,7 @@
 
 Only what nobody watches asks `may_begin` and waits (`receipts.queued`). A press that somebody waits for always goes to
 the provider; what it learns there counts here too. The row in `circuits` is what all processes know together, by the
-database's clock, and each change of it is a compare-and-set:
+database's clock, and each change of it is a compare-and-set but the closing: an answer is an answer:
 
     no row ─ CIRCUIT_FAILURES in a row ─▶ open until … ─ its time is over ─▶ one probe ─ answered ─▶ no row
                                            ▲                                    │
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 
-from receipts import manifest
+from receipts import clock, manifest
 from receipts.errors import ContractGone, ReceiptsError
 from receipts.lifecycle import Status
 from receipts.models import Circuit, Receipt
@@ -48,7 +48,6 @@ SPEAKS_AGAINST = frozenset(
         "provider_quota",
         "provider_not_found",
         "provider_redirect",
-        "provider_unconfigured",
     }
 )  # The rest may lie with one request (rejected, too large, filtered) or is an answer that came, however bad.
 
@@ -99,6 +98,9 @@ def may_begin(receipt_id: uuid.UUID, provider: str) -> Hold | None:
 
     Whoever becomes the probe has to begin the attempt, or `give_back`.
     """
+    if not provider:  # permanent for a press; what can wait waits until somebody sets one up
+        until = clock.now() + dt.timedelta(seconds=settings.CIRCUIT_MAX_SECONDS)
+        return Hold(provider=provider, reason="provider_unconfigured", until=until)
     if _sound_until.get(provider, 0.0) > time.monotonic():
         return None
     row = fetch_row(_LOOK, {"provider": provider})
@@ -121,6 +123,11 @@ def _become_probe(receipt_id: uuid.UUID, provider: str) -> bool:
         return False
     _probes[receipt_id] = row[0]
     return True
+
+
+def is_probe(receipt_id: uuid.UUID) -> bool:
+    """Whether this process's attempt of that receipt is the probe."""
+    return receipt_id in _probes
 
 
 def give_back(receipt_id: uuid.UUID, provider: str) -> None:

@@ -451,6 +451,9 @@ REASONS: dict[str, Reason] = {
         owner=Owner.OPERATOR, next_step="Have somebody replay it who may.", retryable=False,
     ),
     # a delivery (delivery_failed): certain that nothing left
+    "outbox_unreadable": Reason(
+        sentence="The message could not be read from the outbox.", owner=Owner.OPERATOR, next_step=_WAIT, retryable=True
+    ),
     "mail_unreachable": Reason(
         sentence="The mail server could not be reached, so nothing was sent.", owner=Owner.SYSTEM,
         next_step="It is tried again; if it stays so, tell an operator.", retryable=True,

@@ -1,4 +1,6 @@
-"""The order of things: file, retry, sweep; what a worker begins is in `receipts.queued`. No HTTP.
+"""The order of things: file, retry, cancel, sweep. No HTTP.
+
+What a worker begins is in `receipts.queued`, what an operator replays in `receipts.replay`.
 
 One street: checks → ledger (commit 1) → fill → tool.apply + ledger (commit 2). A press in the browser, the API, a
 retry and a scheduled run all walk it; they differ in what they wait for.
@@ -6,6 +8,7 @@ retry and a scheduled run all walk it; they differ in what they wait for.
 
 from __future__ import annotations
 
+import datetime as dt
 import hmac
 import logging
 import math
@@ -13,6 +16,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NoReturn
 
 from django.conf import settings
@@ -37,11 +41,10 @@ from receipts.errors import (
 from receipts.jobs import enqueue_attempt
 from receipts.keys import parse_key
 from receipts.lifecycle import Outcome, Status
-from receipts.manifest import manifest, tool_of
+from receipts.manifest import tool_of
 from receipts.models import Receipt, Trigger, Verb
-from receipts.redaction import input_hash
+from receipts.openings import opening_of
 from receipts.runner import Inflight
-from receipts.sealing import sealer
 from receipts.settlement import lost
 
 log = logging.getLogger(__name__)
@@ -68,13 +71,25 @@ class _Press:
     subject: str
     key: str
     given: presses.Input
-    fingerprint: bytes
     trigger: Trigger
     queued: bool
     begun: float
     """Monotonic seconds when it began: every budget counts from here."""
     parent_run_id: uuid.UUID | None = None
     """The run of the workflow that pressed."""
+
+    @cached_property
+    def opening(self) -> ledger.Opening:
+        return opening_of(
+            tool=self.tool,
+            subject=self.subject,
+            given=self.given,
+            user_id=self.user.pk,
+            key=self.key,
+            trigger=self.trigger,
+            queued=self.queued,
+            parent_run_id=self.parent_run_id,
+        )
 
 
 # ── file ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -109,7 +124,6 @@ def file(
             subject=subject,
             key=parsed,
             given=given,
-            fingerprint=presses.fingerprint(route=tool, subject=subject, given=given),
             trigger=Trigger.PRESS,
             queued=respond_async,
             begun=begun,
@@ -144,13 +158,12 @@ def queue(
         subject=subject,
         key=key,
         given=given,
-        fingerprint=presses.fingerprint(route=tool, subject=subject, given=given),
         trigger=trigger,
         queued=True,
         begun=time.monotonic(),
         parent_run_id=parent_run_id,
     )
-    context, receipt = ledger.open_receipt(_opening(press), enqueue_attempt)
+    context, receipt = ledger.open_receipt(press.opening, enqueue_attempt)
     if context is None:
         raise NotFound
     if receipt is None:
@@ -190,7 +203,7 @@ def _open_or_answer(press: _Press) -> Filing:
         return _queue_or_answer(press)
     try:
         with place() as taken:
-            context, receipt = ledger.open_receipt(_opening(press))
+            context, receipt = ledger.open_receipt(press.opening)
             if context is None:
                 raise NotFound
             filing = Filing(receipt=receipt, deduplicated=False) if receipt else _answer(press)
@@ -213,32 +226,13 @@ def _open_or_answer(press: _Press) -> Filing:
 
 def _queue_or_answer(press: _Press) -> Filing:
     """The same for a worker to begin: the job is written with the receipt."""
-    context, receipt = ledger.open_receipt(_opening(press), enqueue_attempt)
+    context, receipt = ledger.open_receipt(press.opening, enqueue_attempt)
     if context is None:
         raise NotFound
     if receipt is None:
         return _answer(press)
     receipt.user = press.user
     return Filing(receipt=receipt, deduplicated=False)
-
-
-def _opening(press: _Press) -> ledger.Opening:
-    return ledger.Opening(
-        user_id=press.user.pk,
-        idempotency_key=press.key,
-        fingerprint=press.fingerprint,
-        tool=press.tool,
-        subject=press.subject,
-        input_hash=input_hash(press.subject, press.given.text),
-        workflow=press.tool.name,
-        trigger=press.trigger.value,
-        manifest=manifest(press.tool),
-        sealed=sealer().seal(press.given.as_json()),
-        sealed_days=settings.SEALED_INPUT_DAYS,
-        seconds=settings.START_BY_SECONDS if press.queued else settings.ATTEMPT_DEADLINE_SECONDS,
-        queued=press.queued,
-        parent_run_id=press.parent_run_id,
-    )
 
 
 def _answer(press: _Press) -> Filing:
@@ -266,7 +260,7 @@ def _answered(press: _Press, receipt: Receipt) -> Filing | None:
     Raises: IdempotencyKeyReused.
     """
     receipt.user = press.user
-    if not hmac.compare_digest(bytes(receipt.request_fingerprint), press.fingerprint):
+    if not hmac.compare_digest(bytes(receipt.request_fingerprint), press.opening.fingerprint):
         raise IdempotencyKeyReused(receipt_id=str(receipt.pk))
     if receipt.status == Status.APPLIED or (receipt.status == Status.FAILED and not receipt.retryable):
         return Filing(receipt=receipt, deduplicated=True)
@@ -311,6 +305,8 @@ def retry(*, user: Any, receipt: Receipt, respond_async: bool = False) -> Filing
         ContractGone, InputExpired.
     """
     if not may_retry(user, receipt):
+        denied = ledger.Event(verb=Verb.ACCESS_REFUSED, actor_id=user.pk, detail={"action": "retry"})
+        ledger.record(denied, receipt=receipt)
         raise PermissionDenied
     if receipt.status == Status.APPLIED or (receipt.status == Status.FAILED and not receipt.retryable):
         return Filing(receipt=receipt, deduplicated=True)
@@ -443,5 +439,22 @@ def sweep(limit: int = 1000) -> int:
 
 def _abandon(receipt: Receipt) -> Receipt | None:
     """None: it is not overdue, or somebody settled it first."""
+    if _is_anothers(receipt):
+        return None
     error, replayable = lost(receipt)
     return ledger.abandon(receipt, error, replayable=replayable, **unwatched.again(receipt, error))
+
+
+def _is_anothers(receipt: Receipt) -> bool:
+    """Whether to leave it to a version of the product that holds its contract: that one knows whether it may have left.
+
+    For an hour; a contract that nobody holds any more leaves doubt.
+    """
+    if receipt.effect != Effect.OUTBOX or receipt.started_at is None:
+        return False
+    try:
+        tool_of(receipt)
+    except ContractGone:
+        fresh: bool = clock.now() < receipt.deadline_at + dt.timedelta(hours=1)
+        return fresh
+    return False

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from django.conf import settings
-
 from receipts import attempts, fill, ledger, throttle
 from receipts.contracts import Context, Tool, registry
 from receipts.errors import (
@@ -35,11 +33,10 @@ from receipts.errors import (
 from receipts.flow import Filing
 from receipts.jobs import enqueue_attempt
 from receipts.lifecycle import Status
-from receipts.manifest import manifest
-from receipts.models import Receipt, Verb
-from receipts.presses import Input, fingerprint
-from receipts.redaction import input_hash, redact_text
-from receipts.sealing import sealer
+from receipts.models import Receipt, Trigger, Verb
+from receipts.openings import opening_of
+from receipts.presses import Input
+from receipts.redaction import redact_text
 from receipts.told import LINEAGE, replay_refusal
 
 log = logging.getLogger(__name__)
@@ -187,20 +184,16 @@ def _replay(
 def _opening(user: Any, found: Verdict, queued: bool) -> ledger.Opening:
     receipt, tool, given = found.receipt, found.tool, found.given
     assert tool is not None and given is not None  # noqa: S101, PT018 - no refusal
-    return ledger.Opening(
-        user_id=user.pk,
-        idempotency_key="",  # the ledger makes it, with the number
-        fingerprint=fingerprint(route=f"replay:{receipt.pk}", subject=receipt.subject, given=given),
+    return opening_of(
         tool=tool,
         subject=receipt.subject,
-        input_hash=input_hash(receipt.subject, given.text),
-        workflow=tool.name,
-        trigger="replay",
-        manifest=manifest(tool) | {"replay": {"of": str(receipt.pk), "mode": str(found.mode)}},
-        sealed=sealer().seal(given.as_json()),
-        sealed_days=settings.SEALED_INPUT_DAYS,
-        seconds=settings.START_BY_SECONDS if queued else settings.ATTEMPT_DEADLINE_SECONDS,
+        given=given,
+        user_id=user.pk,
+        key="",  # the ledger makes it, with the number
+        route=f"replay:{receipt.pk}",
+        trigger=Trigger.REPLAY,
         queued=queued,
+        also={"replay": {"of": str(receipt.pk), "mode": str(found.mode)}},
     )
 
 

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 
-Handover = Callable[[], Receipt | None]
+Settling = Callable[[], Receipt | None]
 """The settling of an attempt, as the thread that waits for it is given it."""
 
 
@@ -45,7 +45,7 @@ class Inflight:
         self._draft = ""
         self._decision: dict[str, Any] | None = None
         self._listeners: list[queue.SimpleQueue[None]] = []
-        self._waiter: Future[Handover | None] | None = None
+        self._waiter: Future[Settling | None] | None = None
         self._filling: asyncio.Task[Any] | None = None
         self.stopped = False
         self.future.add_done_callback(lambda _: self._ended())
@@ -124,7 +124,7 @@ class Inflight:
             handover = offered.result()
         return self.future.result(seconds) if handover is None else handover()
 
-    def take_waiter(self) -> Future[Handover | None] | None:
+    def take_waiter(self) -> Future[Settling | None] | None:
         """The thread that waits for this attempt, if there is one; nobody can offer themselves afterwards."""
         with self._lock:
             waiter, self._waiter = self._waiter, Future()
@@ -257,7 +257,7 @@ class Runner:
 
         return await asyncio.wrap_future(self._outside.submit(closing))
 
-    async def settle(self, inflight: Inflight, work: Handover) -> Receipt | None:
+    async def settle(self, inflight: Inflight, work: Settling) -> Receipt | None:
         """Run commit 2 in the thread that waits for this attempt, if one does, else in the bounded pool."""
         waiter = inflight.take_waiter()
         if waiter is None:

@@ -43,10 +43,10 @@ from receipts.errors import (
 )
 from receipts.jobs import enqueue_attempt
 from receipts.lifecycle import Outcome, Status, outcome
-from receipts.manifest import manifest, tool_of
+from receipts.manifest import tool_of
 from receipts.models import Receipt, Run, Verb
-from receipts.presses import Input, fingerprint
-from receipts.redaction import input_hash
+from receipts.openings import opening_of
+from receipts.presses import Input
 from receipts.sealing import sealer
 from receipts.told import DECISION
 
@@ -193,22 +193,14 @@ class Conclusion:
 
 def follow(applied: Receipt, asked: FollowOn) -> None:
     """Open the receipt that a change asks for: queued, its job beside it, for the same person, under the same run."""
-    tool = registry.current(asked.tool, settings.CONTRACTS)
-    given = Input(arguments=asked.arguments)
     ledger.open_follow_on(
-        ledger.Opening(
-            user_id=applied.user_id,
-            idempotency_key=asked.key,
-            fingerprint=fingerprint(route=tool.name, subject=asked.subject, given=given),
-            tool=tool,
+        opening_of(
+            tool=registry.current(asked.tool, settings.CONTRACTS),
             subject=asked.subject,
-            input_hash=input_hash(asked.subject, given.text),
-            workflow=tool.name,
+            given=Input(arguments=asked.arguments),
+            user_id=applied.user_id,
+            key=asked.key,
             trigger=Run.objects.values_list("trigger", flat=True).get(pk=applied.run_id),
-            manifest=manifest(tool),
-            sealed=sealer().seal(given.as_json()),
-            sealed_days=settings.SEALED_INPUT_DAYS,
-            seconds=settings.START_BY_SECONDS,
             queued=True,
             on_behalf_of_id=applied.on_behalf_of_id,
             parent_run_id=applied.run_id,

@@ -63,7 +63,7 @@ INSTALLED_APPS = [
     "receipts_project.accounts.apps.AccountsConfig",
     "receipts.apps.ReceiptsConfig",
     "tickets.apps.TicketsConfig",
-    "django.contrib.admin",
+    "receipts_project.apps.ConsoleConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -174,11 +174,12 @@ DATABASES["default"]["OPTIONS"]["options"] = session_options(
 APPLY_STATEMENT_TIMEOUT_MS = environment.integer("APPLY_STATEMENT_TIMEOUT_MS", 5000)
 #: The version of a tool that new presses open, where it is not the newest. Receipts keep theirs.
 CONTRACTS = environment.contracts("CONTRACTS", "file_followup@1")
-#: Runs that nobody watches are continued by the system: so many attempts, so far apart, within so long.
-RETRY_ATTEMPTS = environment.integer("RETRY_ATTEMPTS", 5)
+#: Runs that nobody watches are continued by the system: so many attempts, so far apart, within so long. Ten outlast a
+#: provider that is away for a quarter of an hour and a mail server that greylists; longer than a receipt waits to begin.
+RETRY_ATTEMPTS = environment.integer("RETRY_ATTEMPTS", 10)
 RETRY_FIRST_SECONDS = environment.seconds("RETRY_FIRST_SECONDS", 5.0)
 RETRY_MAX_SECONDS = environment.seconds("RETRY_MAX_SECONDS", 300.0)
-RETRY_WITHIN_SECONDS = environment.seconds("RETRY_WITHIN_SECONDS", 3600.0)
+RETRY_WITHIN_SECONDS = environment.seconds("RETRY_WITHIN_SECONDS", 7200.0)
 #: So many failures of the provider in a row hold back what nobody watches, for so long; each failed probe doubles it.
 CIRCUIT_FAILURES = environment.integer("CIRCUIT_FAILURES", 5)
 CIRCUIT_SECONDS = environment.seconds("CIRCUIT_SECONDS", 15.0)
@@ -187,6 +188,8 @@ CIRCUIT_MAX_SECONDS = environment.seconds("CIRCUIT_MAX_SECONDS", 300.0)
 SCHEDULE_TIME_ZONE = environment.time_zone("SCHEDULE_TIME_ZONE", "UTC")
 #: Days without a reply after which `nightly_stale_tickets` has a follow-up drafted.
 STALE_AFTER_DAYS = environment.integer("STALE_AFTER_DAYS", 3, maximum=3650)
+#: Days for which the queue keeps jobs that failed for good; those that succeed it deletes at once.
+QUEUE_KEEP_DAYS = environment.integer("QUEUE_KEEP_DAYS", 7, maximum=3650)
 #: Receipts of one bulk replay, and its replays that are under way at once.
 BULK_REPLAY_MAX = environment.integer("BULK_REPLAY_MAX", 1000, maximum=10_000)
 BULK_REPLAY_IN_FLIGHT = environment.integer("BULK_REPLAY_IN_FLIGHT", 8)

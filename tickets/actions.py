@@ -6,8 +6,8 @@ from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Max
-from django.utils import timezone
 
+from receipts import clock
 from receipts.errors import NotFound
 from receipts.models import Receipt
 from tickets import contact
@@ -26,7 +26,7 @@ def open_ticket(
     language: str = "en",
 ) -> Ticket:
     """A new ticket with the next number, and the requester's first message if there is one."""
-    now = timezone.now()
+    now = clock.now()
     ticket = Ticket.objects.create(
         id=_next_id(),
         subject=subject,
@@ -107,7 +107,7 @@ def _change(ticket: Ticket, changes: dict[str, Any]) -> None:
     if changes:
         for name, value in changes.items():
             setattr(ticket, name, value)
-        ticket.updated_at = timezone.now()
+        ticket.updated_at = clock.now()
         ticket.save(update_fields=[*changes, "updated_at"])
 
 
@@ -134,7 +134,7 @@ def resolve_ticket(*, ticket_id: str, text: str, receipt: Receipt) -> Resolution
         text=text,
         created_by_id=receipt.on_behalf_of_id or receipt.user_id,
         receipt=receipt,
-        created_at=timezone.now(),
+        created_at=clock.now(),
     )
     _change(ticket, {"status": Ticket.Status.CLOSED})
     return resolution
@@ -147,7 +147,7 @@ def write_email(*, ticket_id: str, subject: str, body: str, receipt: Receipt) ->
     The lock keeps the ticket, and with it the address, as it is until the message is committed.
     """
     ticket = _locked(ticket_id)
-    now = timezone.now()
+    now = clock.now()
     if contact.judge(ticket.requester_email, now).decision is contact.Decision.REJECT:
         raise ContactRejected
     return OutgoingEmail.objects.create(

@@ -19,7 +19,7 @@ from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
-from receipts import circuit, errors, flow, queued
+from receipts import circuit, errors, flow, ledger, manifest, queued
 from receipts.checks import check_settings
 from receipts.circuit import Hold
 from receipts.models import Attempt, AuditEvent, Circuit, Receipt
@@ -395,6 +395,32 @@ class TestHold:
         queued._hold(receipt, 1, hold, lambda receipt, at: pytest.fail("a job was written"))
 
         assert holds(receipt) == []
+
+    def test_probe_that_is_cancelled_makes_way(self, press: Presser, desk: Provider) -> None:
+        waiting = press(respond_async=True).receipt
+        desk.gate.clear()
+        fail(manifest.provider().host, 3)
+        pass_time()
+        probe = queued.begin_queued(waiting.pk, 1)
+        assert probe is not None
+        desk.wait_for_calls(1)
+        assert ask(manifest.provider().host) is not None  # one is on its way
+
+        flow.cancel(user=press.user, receipt=waiting)
+        probe.future.result(20)
+
+        assert ask(manifest.provider().host) is None
+
+    def test_what_can_wait_waits_until_a_provider_is_set_up(
+        self, press: Presser, desk: Provider, settings: Any
+    ) -> None:
+        waiting = press(respond_async=True).receipt
+        settings.COMPLETIONS_URL = ""
+
+        assert queued.begin_queued(waiting.pk, 1) is None
+
+        assert ledger.read(waiting.pk).status == "pending"  # type: ignore[union-attr]
+        assert AuditEvent.objects.get(verb="hold").detail["reason"] == "provider_unconfigured"
 
     def test_probe_that_is_refused_before_its_call_makes_way(
         self, press: Presser, desk: Provider, tripped: str

@@ -117,6 +117,17 @@ def test_database_that_allows_other_tools_stops_server_and_worker(other_tools: N
         call_command("worker")
 
 
+@pytest.mark.django_db
+def test_database_that_allows_more_tools_is_served_by_the_version_before() -> None:
+    """A rolling deploy: the list is widened first, and who still runs the old version may have to start again."""
+    names = ", ".join(f"'{name}'" for name in (*registry.names(), "charge_card"))
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE tool_receipts DROP CONSTRAINT receipt_tool_allowed")
+        cursor.execute(f"ALTER TABLE tool_receipts ADD CONSTRAINT receipt_tool_allowed CHECK (tool_name IN ({names}))")
+
+    checks.require_sound()
+
+
 def test_database_that_allows_other_tools_can_still_be_migrated(other_tools: None) -> None:
     # what `migrate` runs before the first migration, one that widens the list among them
     assert ids(run_checks(tags=[Tags.database], databases=["default"])) == set()

@@ -79,6 +79,20 @@ class TestHandedOver:
         assert came["From"] == "Support <support@tessera.example>"
         assert came.get_content().split() == EMAIL["body"].split()
 
+    def test_outbox_that_cannot_be_read_leaves_no_doubt(self, smtp: MailServer, delivery: Receipt) -> None:
+        """Nothing was tried: the system tries again."""
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE outbox RENAME TO outbox_elsewhere")
+        try:
+            failed = deliver(delivery)
+        finally:
+            with connection.cursor() as cursor:
+                cursor.execute("ALTER TABLE outbox_elsewhere RENAME TO outbox")
+
+        assert said(failed) == ("failed", "delivery_failed", "outbox_unreadable", True)
+        assert failed.next_attempt_at is not None
+        assert smtp.messages == []
+
     def test_message_id_follows_from_the_outbox(self, smtp: MailServer, delivery: Receipt) -> None:
         deliver(delivery)
 

@@ -226,6 +226,19 @@ class TestHandover:
         assert (settled.status, settled.error_code) == ("failed", "outcome_unknown")
         assert len(outside.handed) == 1
 
+    def test_version_that_does_not_hold_the_tool_leaves_it_to_one_that_does(
+        self, delivery: Receipt, outside: Outside
+    ) -> None:
+        """A rolling deploy: only who holds the contract knows whether it leaves the database."""
+        assert ledger.begin(delivery, 30)
+        overdue(delivery)
+        held = registry._tools.pop(("deliver_email", 1))
+        assert flow.sweep() == 0
+        registry._tools["deliver_email", 1] = held
+
+        assert flow.sweep() == 1
+        assert ledger.read(delivery.pk).error_code == "outcome_unknown"  # type: ignore[union-attr]
+
 
 def settled_with_user(receipt: Receipt) -> Receipt:
     receipt.user = Receipt.objects.select_related("user").get(pk=receipt.pk).user

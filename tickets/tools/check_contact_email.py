@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.utils import timezone
-
+from receipts import clock
 from receipts.contracts import Applied, Arguments, Context, Effect, ReplayRule, Tool
 from tickets.contact import LIST_VERSION, judge
 from tickets.tools.reading import ANY_TICKET, CONTRACTS, SUBJECT
@@ -16,7 +15,7 @@ def from_the_ticket(context: Context) -> Arguments:
 
 
 def check(arguments: Arguments, _context: Context, _receipt: Any) -> Applied:
-    judged = judge(arguments["email"], timezone.now())
+    judged = judge(arguments["email"], clock.now())
     return Applied(
         result_ref=judged.decision.value,
         output={

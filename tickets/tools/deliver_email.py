@@ -13,7 +13,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
-from django.db import connection
+from django.db import DatabaseError, InterfaceError, connection
 
 from receipts.contracts import Applied, Arguments, Effect, Handover, NotHandedOver, ReplayRule, Tool
 from tickets.models import OutgoingEmail
@@ -31,8 +31,12 @@ def hand_over(arguments: Arguments, _receipt: Any) -> Applied:
         `mail_refused` by the server's own word, `mail_unsound` and `message_gone` before anything was tried.
         Anything else leaves the outcome unknown.
     """
-    message = OutgoingEmail.objects.filter(pk=arguments["message_id"]).first()
-    connection.close()  # a mail server may take its time
+    try:
+        message = OutgoingEmail.objects.filter(pk=arguments["message_id"]).first()
+    except (DatabaseError, InterfaceError) as error:
+        raise NotHandedOver("outbox_unreadable", retryable=True) from error
+    finally:
+        connection.close()  # a mail server may take its time
     if message is None:
         raise NotHandedOver("message_gone", retryable=False)
     mail = _mail(message)
