@@ -68,6 +68,7 @@ class Notes {
     this.timer = null;
     this.saving = false;
     this.pause = TRY_AGAIN;
+    this.sent = new Set(); // saves whose answer never came: what they left on the server is this tab's own
     this.choosing = false; // another text is saved, and the person has not chosen yet
     this.known(config.kept[this.what]);
     this.begin();
@@ -123,6 +124,7 @@ class Notes {
 
   // In this browser: what the server does not have.
   keep() {
+    if (signingOut) return;
     const unsaved = this.box.value === this.saved ? null : { text: this.box.value, version: this.version };
     put("sessionStorage", this.slot, unsaved);
     put("localStorage", this.slot, unsaved);
@@ -138,6 +140,7 @@ class Notes {
       return;
     }
     this.saving = true;
+    this.sent.add(text);
     try {
       const response = await change(`/tickets/${config.ticket}/${this.what}/notes`, {
         method: "PUT",
@@ -163,10 +166,16 @@ class Notes {
       return;
     }
     const answer = await response.json();
+    if (response.status === 409 && this.sent.has(answer.text)) {
+      this.known(answer);
+      this.later(0);
+      return;
+    }
     if (response.status === 409) {
       this.differ(answer);
       return;
     }
+    this.sent.clear();
     this.known(answer);
     this.saved = text;
     this.pause = TRY_AGAIN;

@@ -221,14 +221,17 @@ async function problemOf(response) {
 
 async function receive(press, response, { again = false, live, line }) {
   let receipt = null;
+  let ended = true;
   if ((response.headers.get("Content-Type") || "").startsWith("text/event-stream")) {
+    ended = false;
     for await (const { name, data } of events(response.body, line)) {
       if (press !== current) return;
+      ended = name === "end";
       if (name === "receipt") receipt = heard(press, data);
       else if (name === "draft") showFields(data.fields || {}, said(press).label_draft);
       else if (name === "decision") decided(press, receipt, data);
       if (!live && receipt && receipt.status === "pending") {
-        at("paused").hidden = false;
+        pause(press);
         line.end(); // the attempt goes on: who hangs up changes nothing
         return watch(press);
       }
@@ -237,7 +240,11 @@ async function receive(press, response, { again = false, live, line }) {
     receipt = heard(press, await response.json());
   }
   if (receipt && receipt.status !== "pending") return settle(press, receipt, again);
-  show(press, "complete", { receipt }); // the stream has ended and the row has not: nothing is claimed
+  // the stream has ended and the row has not: nothing is claimed. Without its own last word it was cut off
+  if (ended) show(press, "complete", { receipt });
+  else lost(press);
+  line.end();
+  if (live) live();
   return watch(press);
 }
 
@@ -390,11 +397,45 @@ async function watch(press) {
       const receipt = await response.json();
       if (receipt.status !== "pending") return settle(press, receipt, false);
       if (receipt.overdue) return overdue(press, receipt);
-      if (press === current) show(press, "drafting", { receipt });
+      if (press !== current) return;
+      show(press, "drafting", { receipt });
+      press.drops = (press.drops || 0) + 1;
+      if (!press.paused && press.drops <= DROPS) return await follow(press);
     } catch {
       lost(press);
     }
   }
+}
+
+const DROPS = 3; // so often a line that was cut is taken up again; then the row alone is asked
+
+// Where a draft is under way: look at it again, if this tab has a place for that.
+async function follow(press) {
+  const live = await livePlace();
+  if (!live) {
+    pause(press);
+    return watch(press);
+  }
+  const line = new Line();
+  try {
+    const response = await fetch(`/api/v1/receipts/${press.receiptId}/events`, {
+      headers: { Accept: "text/event-stream" },
+      signal: line.signal,
+    });
+    if (!response.ok) throw new Error(`answered ${response.status}`);
+    await receive(press, response, { live, line });
+  } catch {
+    lost(press);
+    await watch(press);
+  } finally {
+    line.end();
+    live();
+  }
+}
+
+function pause(press) {
+  press.paused = true;
+  at("paused").hidden = false;
 }
 
 // Sooner where something has changed: the connection is back, somebody looks at the page.
@@ -445,29 +486,11 @@ async function resume() {
   if (current) return;
   const press = recall("press") || latest();
   if (!press) return;
-  begin({ ...press, announced: true });
+  begin({ ...press, announced: true, paused: false, drops: 0 });
   const mine = current;
   lost(mine);
   if (!mine.receiptId) return go(mine);
-  const live = await livePlace();
-  if (!live) {
-    at("paused").hidden = false;
-    return watch(mine);
-  }
-  const line = new Line();
-  try {
-    const response = await fetch(`/api/v1/receipts/${mine.receiptId}/events`, {
-      headers: { Accept: "text/event-stream" },
-      signal: line.signal,
-    });
-    if (!response.ok) throw new Error(`answered ${response.status}`);
-    await receive(mine, response, { live, line });
-  } catch {
-    await watch(mine);
-  } finally {
-    line.end();
-    live();
-  }
+  await follow(mine);
 }
 
 // What the server wrote into the panel.

@@ -28,8 +28,11 @@ function localTimes(part) {
 localTimes(document);
 
 // What this browser kept for the one who signs out goes with them; the server has what it could save.
+let signingOut = false;
+
 document.addEventListener("submit", (event) => {
   if (event.target.getAttribute("action") !== "/logout") return;
+  signingOut = true;
   for (const storage of [window.localStorage, window.sessionStorage]) {
     for (const name of Object.keys(storage)) if (name.startsWith("receipts:")) storage.removeItem(name);
   }
