@@ -2,9 +2,9 @@
 
 from django.contrib import admin
 
-from receipts.admin import attempts, bulk, circuits, events, receipts, runs, sealed
+from receipts.admin import attempts, bulk, circuits, events, jobs, receipts, runs, sealed
 
-__all__ = ["attempts", "bulk", "circuits", "events", "receipts", "runs", "sealed"]
+__all__ = ["attempts", "bulk", "circuits", "events", "jobs", "receipts", "runs", "sealed"]
 
 admin.site.site_header = "Receipts · audit console"
 admin.site.site_title = "Receipts"

@@ -14,10 +14,15 @@ from receipts.models import Receipt, Verb
 
 def refuse(request: HttpRequest, action: str, *, back: str, receipt: Receipt | None = None) -> HttpResponse:
     """403, with the audit event of it. `action` in words, like “replay receipts”."""
-    event = ledger.Event(verb=Verb.ACCESS_REFUSED, actor_id=_key(request), detail={"action": action})
-    ledger.record(event, receipt=receipt)
+    record(request, action, receipt)
     context = {**admin.site.each_context(request), "title": "Not allowed", "action": action, "back": back}
     return TemplateResponse(request, "admin/receipts/refused.html", context, status=403)
+
+
+def record(request: HttpRequest, action: str, receipt: Receipt | None = None) -> None:
+    """That somebody who is signed in was refused."""
+    event = ledger.Event(verb=Verb.ACCESS_REFUSED, actor_id=_key(request), detail={"action": action})
+    ledger.record(event, receipt=receipt)
 
 
 def _key(request: HttpRequest) -> Any:

@@ -249,7 +249,7 @@ class TestWhoMay:
     @pytest.mark.parametrize("across", ["0", "1"])
     def test_plans(self, someone: Any, failed: list[Receipt], who: str | None, status: int, across: str) -> None:
         assert planned(someone(who), failed, select_across=across).status_code == status
-        self.was_refused(status)
+        self.was_refused(who, status)
 
     @pytest.mark.parametrize(("who", "status"), [*DOOR, ("auditor", 403), ("operator", 303), ("root", 303)])
     def test_starts(self, someone: Any, failed: list[Receipt], request: Any, who: str | None, status: int) -> None:
@@ -258,7 +258,7 @@ class TestWhoMay:
         response = someone(who).post(START, form)
         assert response.status_code == status
         assert BulkReplay.objects.exists() == (status == 303)
-        self.was_refused(status)
+        self.was_refused(who, status)
         if status == 403:
             assert "Your role does not include this: replay receipts in bulk. Nothing was run" in text(response)
 
@@ -267,7 +267,7 @@ class TestWhoMay:
         assert someone(who).post(page(bulk).replace("change", "stop")).status_code == status
         bulk.refresh_from_db()
         assert (bulk.stop_requested_at is not None) == (status == 303)
-        self.was_refused(status)
+        self.was_refused(who, status)
 
     @pytest.mark.parametrize(("who", "status"), [*DOOR, ("auditor", 200), ("operator", 200), ("root", 200)])
     @pytest.mark.parametrize("what", ["change", "progress"])
@@ -292,6 +292,10 @@ class TestWhoMay:
         assert "Plan a replay" not in text(console(auditor).get(LIST))
         assert "Stop:" not in text(console(auditor).get(page(bulk)))
 
-    def was_refused(self, status: int) -> None:
+    def was_refused(self, who: str | None, status: int) -> None:
+        """On record, at the console's door too; of nobody who is not signed in."""
         events = AuditEvent.objects.filter(verb="access_refused")
-        assert [event.actor.username for event in events if event.actor] == (["ines"] if status == 403 else [])
+        name = "ines" if who == "auditor" else who
+        assert [event.actor.username for event in events if event.actor] == (
+            [name] if who and status in (302, 403) else []
+        )

@@ -267,8 +267,9 @@ class TestSealedInput:
         client = console(auditor)
         assert "sealed input" not in client.get(f"{LIST}{receipt.pk}/change/").content.decode().lower()
         assert client.get("/admin/receipts/sealedinput/").status_code == 403
+        assert AuditEvent.objects.get().detail == {"action": "see the list of sealed inputs"}
         assert self.look(client, receipt).status_code == 403
-        event = AuditEvent.objects.get()
+        event = AuditEvent.objects.latest("id")
         assert (event.verb, event.actor) == ("access_refused", auditor)
 
     def test_list_shows_that_it_exists_and_never_what_it_says(
