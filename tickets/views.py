@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import secrets
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
+from django.core.serializers.json import DjangoJSONEncoder
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -20,7 +22,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from receipts import attempts, errors, flow
-from receipts.api import visible_receipts
+from receipts.api import show_receipts, visible_receipts
 from receipts.explanations import sentence_case
 from receipts.models import Receipt
 from receipts.pages import Keyset
@@ -29,10 +31,12 @@ from receipts.problems import problem
 from tickets import board as boards
 from tickets import by_hand, words
 from tickets import notes as notes_kept
+from tickets.authorship import fields_of
 from tickets.conversation import conversation
 from tickets.done import done_on
 from tickets.models import Ticket
 from tickets.press_forms import BY_TOOL, MAIN, PRESSES, TYPED, ByHand, Form, Press
+from tickets.receipt_list import SPANS, Narrowing
 from tickets.sign_in import sign_in_first, take_notes
 from tickets.story import latest_press, tell
 
@@ -316,12 +320,22 @@ def _notes_of(request: HttpRequest, receipt_id: str) -> dict[str, str]:
 @never_cache
 @login_required
 def receipts(request: HttpRequest) -> HttpResponse:
-    """My receipts; with `view_receipt`, everybody's."""
-    visible = visible_receipts(request.user)
+    """My receipts; with `view_receipt`, everybody's. Narrowed by the URL."""
+    now, narrowing = timezone.now(), Narrowing.asked(request.GET)
+    visible = narrowing.of(visible_receipts(request.user), request.user, now)
     page = boards.page_of(visible, request, Keyset(), boards.PAGE_SIZE)
     titles = dict(Ticket.objects.filter(pk__in={receipt.subject for receipt in page.rows}).values_list("pk", "subject"))
-    rows = [(receipt, titles.get(receipt.subject, "")) for receipt in page.rows]
-    return render(request, "receipts.html", {"section": "receipts", "page": page, "rows": rows, "now": timezone.now()})
+    context = {
+        "section": "receipts",
+        "narrowing": narrowing,
+        "spans": [(name, words) for name, (words, _span) in SPANS.items()],
+        "tabs": narrowing.tabs(request.GET),
+        "chips": narrowing.chips(request.GET),
+        "page": page,
+        "rows": [(receipt, titles.get(receipt.subject, "")) for receipt in page.rows],
+        "now": now,
+    }
+    return render(request, "receipts.html", context)
 
 
 @require_safe
@@ -331,8 +345,11 @@ def receipt(request: HttpRequest, receipt_id: UUID) -> HttpResponse:
     """Why did this happen."""
     found = _find_receipt(request, receipt_id)
     owner = found.user_id == request.user.pk
+    story = tell(found, timezone.now())
     context = {
-        "story": tell(found, timezone.now()),
+        "story": story,
+        "fields": fields_of(story),
+        "json": json.dumps(show_receipts([found])[0], indent=2, ensure_ascii=False, cls=DjangoJSONEncoder),
         "ticket": Ticket.objects.filter(pk=found.subject).first(),
         "owner": owner,
         "may_retry": request.user.has_perm("receipts.file_followup" if owner else "receipts.retry_receipt"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 import uuid
 
@@ -32,10 +34,23 @@ class TestFiled:
         followup = Followup.objects.get()
         assert f"Filed {followup.pk}" in section(page, "What the tool did")
 
-    def test_says_who_decided_each_argument(self, lead: Client) -> None:
-        table = section(text_of(lead.get(press(lead)["Location"])), "Arguments, and who decided them")
-        rows = re.findall(r'<th scope="row">(\w+)</th><td dir="auto">.*?</td><td>(.*?)</td>', table)
-        assert dict(rows) == {"ticket_id": "the route", "summary": "the model", "assignee": "the model"}
+    def test_says_who_decided_each_field_and_what_became_of_the_proposal(self, lead: Client) -> None:
+        table = section(text_of(lead.get(press(lead)["Location"])), "Each field, and who decided it")
+        assert {name: (applied, author) for name, (_proposed, applied, author) in cells(table).items()} == {
+            "ticket_id": ("As proposed", "the route"),
+            "summary": ("As proposed", "the model"),
+            "assignee": ("As proposed", "the model"),
+            "Result": (Followup.objects.get().pk, "the server"),
+            "In the name of": ("alice", "the sign-in, read by the server"),
+        }
+        assert cells(table)["summary"][0] == GOOD["summary"]
+        assert cells(table)["Result"][0] == "—"
+
+    def test_holds_the_receipt_as_json_to_copy(self, lead: Client) -> None:
+        address = press(lead)["Location"]
+        held = re.search(r'<pre [^>]*id="json"[^>]*>(.*?)</pre>', text_of(lead.get(address)), re.DOTALL)
+        assert held
+        assert json.loads(html.unescape(held[1])) == lead.get(f"/api/v1{address}").json()
 
     def test_tells_the_time_line_and_the_figures(self, lead: Client) -> None:
         page = text_of(lead.get(press(lead)["Location"]))
@@ -50,6 +65,12 @@ class TestFiled:
 
 
 class TestFailed:
+    def test_shows_what_was_proposed_and_that_nothing_of_it_was_applied(self, lead: Client, provider: Provider) -> None:
+        provider.says(GOOD | {"ticket_id": "TCK-1009"})
+        table = section(text_of(lead.get(press(lead)["Location"])), "Each field, and who decided it")
+        assert cells(table)["ticket_id"] == ("TCK-1009", "Nothing", "nobody: it was refused")
+        assert "Result" not in cells(table)
+
     def test_says_what_happened_whose_turn_it_is_and_what_to_do(self, lead: Client, provider: Provider) -> None:
         provider.fails(503)
         page = text_of(lead.get(press(lead)["Location"]))
@@ -125,7 +146,38 @@ class TestWhoSees:
         assert "oscar" in section(text_of(lead.get(address)), "What happened when")
 
 
+def cells(table: str) -> dict[str, tuple[str, ...]]:
+    """Field → (proposed, applied, author)."""
+    rows = re.findall(r'<tr data-field="([^"]+)">(.*?)</tr>', table, re.DOTALL)
+    return {name: tuple(re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)) for name, row in rows}
+
+
 class TestList:
+    def test_can_be_narrowed_by_state_ticket_and_time(self, lead: Client, provider: Provider) -> None:
+        press(lead)
+        provider.fails(503)
+        press(lead, ticket="TCK-1009")
+        filed, not_filed = Receipt.objects.get(status="applied"), Receipt.objects.get(status="failed")
+        for query, shown in {
+            "": {filed, not_filed},
+            "status=applied": {filed},
+            "status=failed": {not_filed},
+            "status=pending": set(),
+            "ticket=tck-1009": {not_filed},
+            "within=day&status=failed": {not_filed},
+            "status=nonsense&ticket=%00&within=ever&cursor=garbled": {filed, not_filed},
+        }.items():
+            assert set(listed(text_of(lead.get(f"/receipts?{query}")))) == {str(row.pk) for row in shown}, query
+        assert "No receipt matches" in text_of(lead.get("/receipts?status=pending"))
+        page = text_of(lead.get("/receipts?ticket=TCK-1009&status=failed"))
+        assert re.search(r'class="chip" href="\?status=failed">.*?Ticket: TCK-1009', page)
+
+    def test_who_sees_all_can_ask_for_their_own(self, lead: Client, operator: User, provider: Provider) -> None:
+        press(lead)
+        client = signed_in(operator)
+        assert listed(text_of(client.get("/receipts")))
+        assert not listed(text_of(client.get("/receipts?who=me")))
+
     def test_lists_mine_newest_first_with_state_and_reason(self, lead: Client, bob: User, provider: Provider) -> None:
         press(lead)
         provider.fails(503)
@@ -135,6 +187,10 @@ class TestList:
         assert "<span>Filed</span>" in page
         assert "The model provider is unavailable." in page
         assert "No receipts yet" in text_of(signed_in(bob).get("/receipts"))
+
+
+def listed(page: str) -> list[str]:
+    return re.findall(r'class="row-title"><a href="/receipts/([0-9a-f-]+)"', page)
 
 
 @pytest.mark.parametrize("address", ["/", "/tickets/TCK-1008", "/receipts", f"/receipts/{uuid.UUID(int=1)}"])

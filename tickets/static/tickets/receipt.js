@@ -1,21 +1,24 @@
-// The receipt page: copies its link, and follows a row that is not settled yet.
+// The receipt page: copies its link and its JSON, and follows a row that is not settled yet.
 "use strict";
 
 const verdict = document.getElementById("verdict");
-const copy = document.getElementById("copy");
-const address = document.getElementById("address");
 
-copy.hidden = false;
-copy.addEventListener("click", async () => {
-  const label = copy.querySelector("span");
+for (const button of document.querySelectorAll("[data-copies]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => copy(button, document.getElementById(button.dataset.copies)));
+}
+
+async function copy(button, source) {
+  const label = button.querySelector("span");
   try {
-    await navigator.clipboard.writeText(address.value);
+    await navigator.clipboard.writeText(source.value ?? source.textContent);
     label.textContent = "Copied";
   } catch {
-    address.select(); // no clipboard here: the text is marked, ready for Ctrl-C
+    window.getSelection().selectAllChildren(source); // no clipboard here: the text is marked, ready for Ctrl-C
+    source.select?.();
     label.textContent = "Press Ctrl-C";
   }
-});
+}
 
 async function follow() {
   try {
