@@ -290,8 +290,10 @@ class TestByHand:
         assert rows("SELECT count(*) FROM tool_receipts") == [(1,)]
         summary.fill("Call Henrik about the certificate.")
         page.get_by_label("Assignee").select_option("ada")
+        page.evaluate(WATCH)
         page.get_by_role("button", name="File it as written").click()
         panel(page, "filed")
+        assert "drafting" not in [state for state, _ in page.evaluate("window.seen")], "nobody drafts"
         expect(page.locator("#panel-draft-label")).to_have_text("Filed on TCK-1008, written by hand")
         expect(summary).to_have_value("")
         assert (filed(), gated.calls) == (1, calls)

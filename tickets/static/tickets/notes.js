@@ -9,12 +9,14 @@ const formOf = (what) => document.querySelector(`form.press[data-what="${what}"]
 
 // ── this browser's memory ───────────────────────────────────────────────────────────────────────────────────────
 
+const DAYS = 30; // as long as the server keeps them
+
 const slot = (name) => `receipts:${config.person}:${config.ticket}:${name}`;
 
 function put(storage, name, value) {
   try {
     if (value === null) window[storage].removeItem(slot(name));
-    else window[storage].setItem(slot(name), JSON.stringify(value));
+    else window[storage].setItem(slot(name), JSON.stringify({ value, at: Date.now() }));
   } catch {
     // storage is full or forbidden: the page still works, a reload forgets
   }
@@ -22,7 +24,8 @@ function put(storage, name, value) {
 
 function get(storage, name) {
   try {
-    return JSON.parse(window[storage].getItem(slot(name)));
+    const kept = JSON.parse(window[storage].getItem(slot(name)));
+    return kept && Date.now() - kept.at < DAYS * 86_400_000 ? kept.value : null;
   } catch {
     return null;
   }

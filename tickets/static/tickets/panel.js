@@ -102,7 +102,8 @@ const clock = {
     const tick = () => {
       const elapsed = Math.max(0, (Date.now() - since) / 1000);
       at("progress").value = Math.min(elapsed, config.budgetSeconds);
-      at("elapsed").textContent = `${Math.floor(elapsed)} s of ${config.budgetSeconds} s`;
+      const over = elapsed > config.budgetSeconds; // a laptop that slept counts hours
+      at("elapsed").textContent = `${over ? "more than " : Math.floor(elapsed)}${over ? "" : " s of "}${config.budgetSeconds} s`;
     };
     tick();
     this.timer = window.setInterval(tick, 500);
@@ -126,7 +127,7 @@ function begin(press) {
   remember("press", press);
   busy(true);
   clearPanel();
-  clock.start(press.pressedAt);
+  if (!press.arguments) clock.start(press.pressedAt);
   panel.scrollIntoView({ block: "nearest" });
   return press;
 }
@@ -254,11 +255,18 @@ function heard(press, receipt) {
     remember("press", press);
   }
   if (receipt.status === "pending") {
-    show(press, receipt.overdue ? "checking" : "drafting", { receipt });
-    if (!press.announced) announce(said(press).standings.drafting);
+    const state = underWay(press, receipt);
+    show(press, state, { receipt });
+    if (!press.announced) announce(said(press).standings[state]);
     press.announced = true;
   }
   return receipt;
+}
+
+// What the row says of an attempt that has not ended. What a person wrote is not drafted by anybody.
+function underWay(press, receipt) {
+  if (receipt.overdue) return "checking";
+  return press.arguments ? "filing" : "drafting";
 }
 
 function decided(press, receipt, data) {
@@ -398,7 +406,7 @@ async function watch(press) {
       if (receipt.status !== "pending") return settle(press, receipt, false);
       if (receipt.overdue) return overdue(press, receipt);
       if (press !== current) return;
-      show(press, "drafting", { receipt });
+      show(press, underWay(press, receipt), { receipt });
       press.drops = (press.drops || 0) + 1;
       if (!press.paused && press.drops <= DROPS) return await follow(press);
     } catch {
