@@ -12,6 +12,7 @@ from typing import Any
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
+from django.utils import timezone
 
 from receipts import clock
 from receipts.contracts import Effect
@@ -309,6 +310,7 @@ class Verb(models.TextChoices):
     BULK_STOP = "bulk_stop", "stopped a bulk replay"
     CANCEL = "cancel", "cancelled"
     HOLD = "hold", "held back"
+    GIVE_UP = "give_up", "gave up"
     RETARGET_REFUSED = "retarget_refused", "the model tried to change the ticket"
     ACCESS_REFUSED = "access_refused", "was refused"
     VIEW_SEALED_INPUT = "view_sealed_input", "looked at a sealed input"
@@ -452,16 +454,19 @@ class BulkReplayItem(models.Model):
 
 
 class Schedule(models.Model):
-    """Since when a workflow has been on its present schedule: the slots that are owed begin there."""
+    """Since when a workflow has been on a schedule: the slots that are owed begin there. It may know several."""
 
-    workflow = models.TextField(primary_key=True, db_collation="C")
+    id = models.BigAutoField(primary_key=True)
+    workflow = models.TextField(db_collation="C")
     cron = models.TextField(db_collation="C", help_text="five fields, in the zone")
     zone = models.TextField(db_collation="C", help_text="IANA name")
     since = models.DateTimeField()
+    seen_at = models.DateTimeField(default=timezone.now, help_text="a worker that goes by it last looked")
 
     class Meta:
         db_table = "schedules"
         default_permissions = ("view",)
+        constraints = [models.UniqueConstraint(fields=["workflow", "cron", "zone"], name="one_row_per_schedule")]
 
     def __str__(self) -> str:
         return f"{self.workflow} at {self.cron} ({self.zone})"

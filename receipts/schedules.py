@@ -13,15 +13,19 @@ Cron lines are read by cronsim, on naive wall-clock times. Its own treatment of 
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
-from django.db import connection
 
 from receipts.models import Run, Schedule
+from receipts.statements import fetch_row
 from receipts.workflows import Workflow
+
+log = logging.getLogger(__name__)
 
 #: How far clocks are set back at most (Antarctica/Troll: 2 h): so far a wall clock may be ahead of a past instant.
 SET_BACK = dt.timedelta(hours=3)
@@ -29,6 +33,8 @@ SET_BACK = dt.timedelta(hours=3)
 GRACE = dt.timedelta(minutes=5)
 #: How many slots `missing` looks back over at most; of a nightly workflow nearly three years.
 LOOK_BACK = 1000
+#: How much later a workflow must have been looked at on another schedule for this one to have been out of use.
+AWAY = dt.timedelta(hours=1)
 
 
 # ── slots ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -81,36 +87,70 @@ def _instant(wall: dt.datetime, zone: ZoneInfo) -> dt.datetime:
 
 # ── what is owed ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-_OBSERVE = """
-INSERT INTO schedules (workflow, cron, zone, since) VALUES (%(workflow)s, %(cron)s, %(zone)s, %(now)s)
-ON CONFLICT (workflow) DO UPDATE SET cron = excluded.cron, zone = excluded.zone, since = excluded.since
-WHERE (schedules.cron, schedules.zone) <> (excluded.cron, excluded.zone)
-"""
+# Another schedule was in use so long after this one that this one was not: workers take turns at the minute's tick, so
+# while two versions run, each looks every few minutes. Compares what is stored, never the moment of asking.
+_OUT_OF_USE = """EXISTS (
+  SELECT FROM schedules other WHERE other.workflow = known.workflow AND other.id <> known.id
+    AND other.seen_at > known.seen_at + make_interval(secs => %(away)s::float8))"""
+
+_OBSERVE = f"""
+INSERT INTO schedules AS known (workflow, cron, zone, since, seen_at)
+VALUES (%(workflow)s, %(cron)s, %(zone)s, %(now)s::timestamptz, %(now)s::timestamptz)
+ON CONFLICT (workflow, cron, zone) DO UPDATE
+SET since = CASE WHEN {_OUT_OF_USE} THEN excluded.since ELSE known.since END,
+    seen_at = greatest(known.seen_at, excluded.seen_at)
+RETURNING since
+"""  # noqa: S608
+
+_SINCE = f"""
+SELECT since FROM schedules known
+WHERE workflow = %(workflow)s AND cron = %(cron)s AND zone = %(zone)s AND NOT {_OUT_OF_USE}
+"""  # noqa: S608
 
 
 def observe(workflow: Workflow, now: dt.datetime) -> dt.datetime:
-    """Since when the workflow has been on its present cron line and zone; from now on, where that is news.
+    """Since when the workflow has been on its cron line and zone; from now on, where that is news.
 
-    So a first start runs nothing of the past, and neither does a changed schedule.
+    So a first start runs nothing of the past, and neither does a changed schedule. A schedule is a workflow with a cron
+    line and a zone, and each has a row of its own: where two versions of the product tick side by side, or two values
+    of SCHEDULE_TIME_ZONE, each gets its slots, and neither sets the other back.
+
+    A schedule that comes back starts anew only if the workflow was on another one meanwhile: a worker looked at that
+    one AWAY or more after anybody had last looked at this one. Without that nobody was there at all, or it was gone for
+    minutes: then its slots are owed as after any downtime.
     """
-    known = _since(workflow)
-    if known is None:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                _OBSERVE,
-                {"workflow": workflow.name, "cron": workflow.cron, "zone": workflow.time_zone, "now": now},
+    about = _about(workflow)
+    if _since(workflow) is None:
+        others = Schedule.objects.filter(workflow=workflow.name).exclude(cron=workflow.cron, zone=workflow.time_zone)
+        before = others.order_by("-seen_at").first()
+        if before is not None:
+            log.warning(
+                "%s is on `%s` in %s from now on; a worker was on `%s` in %s at %s",
+                *(workflow.name, workflow.cron, workflow.time_zone),
+                *(before.cron, before.zone, before.seen_at.isoformat(timespec="seconds")),
             )
-        known = _since(workflow)
-    return known or now  # None: another version of the product observes another schedule at the same time
+    row = fetch_row(_OBSERVE, about | {"now": now})
+    assert row is not None  # noqa: S101 - inserted or updated
+    since: dt.datetime = row[0]
+    return since
 
 
 def _since(workflow: Workflow) -> dt.datetime | None:
-    rows = Schedule.objects.filter(workflow=workflow.name, cron=workflow.cron, zone=workflow.time_zone)
-    return rows.values_list("since", flat=True).first()
+    row = fetch_row(_SINCE, _about(workflow))
+    return None if row is None else row[0]
+
+
+def _about(workflow: Workflow) -> dict[str, Any]:
+    return {
+        "workflow": workflow.name,
+        "cron": workflow.cron,
+        "zone": workflow.time_zone,
+        "away": AWAY.total_seconds(),
+    }
 
 
 def since(workflow: Workflow) -> dt.datetime | None:
-    """The same without a trace; None: no tick has seen the workflow on this schedule yet."""
+    """The same without a trace; None: no tick has seen the workflow on this schedule, or not since it is on another."""
     return _since(workflow)
 
 

@@ -1,5 +1,6 @@
-"""Since when a workflow is on its schedule, what a run set out to do, and which provider does not answer."""
+"""Since when a workflow is on a schedule, what a run set out to do, and which provider does not answer."""
 
+import django.utils.timezone
 from django.db import migrations, models
 
 
@@ -12,14 +13,24 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Schedule",
             fields=[
-                ("workflow", models.TextField(db_collation="C", primary_key=True, serialize=False)),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("workflow", models.TextField(db_collation="C")),
                 ("cron", models.TextField(db_collation="C", help_text="five fields, in the zone")),
                 ("zone", models.TextField(db_collation="C", help_text="IANA name")),
                 ("since", models.DateTimeField()),
+                (
+                    "seen_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, help_text="a worker that goes by it last looked"
+                    ),
+                ),
             ],
             options={
                 "db_table": "schedules",
                 "default_permissions": ("view",),
+                "constraints": [
+                    models.UniqueConstraint(fields=("workflow", "cron", "zone"), name="one_row_per_schedule")
+                ],
             },
         ),
         migrations.AddField(
