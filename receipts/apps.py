@@ -6,4 +6,6 @@ class ReceiptsConfig(AppConfig):
     verbose_name = "Receipts"
 
     def ready(self) -> None:
-        from receipts import checks  # noqa: F401 - registers the start-up checks
+        from receipts import checks, jobs, retention  # noqa: F401 - `checks` registers the start-up checks
+
+        retention.expires("ended job", jobs.purge_ended)

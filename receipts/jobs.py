@@ -1,7 +1,8 @@
 """What is put into the queue: enqueued with the receipt, in one transaction, or not at all.
 
 The queue is procrastinate's, in the same database. Jobs carry ids, never anybody's text; a job that runs twice finds
-that its attempt has begun, and does nothing.
+that its attempt has begun, and does nothing. Its table holds what waits and what failed in the last days: a job that
+succeeds is deleted, so what reads all of it once a minute reads a backlog and no history.
 """
 
 from __future__ import annotations
@@ -18,15 +19,22 @@ from procrastinate.tasks import configure_task
 
 from receipts.errors import DatabaseUnavailable
 from receipts.models import Receipt
+from receipts.statements import fetch_row
 
-#: Attempts, on every worker.
+#: Attempts, and what opens them, on every worker.
 QUEUE = "attempts"
+#: The minute's and the hour's work, in places that no attempt can take. The library's own name: a job that an older
+#: version left there would else keep its successors out by its queueing lock.
+HOUSEKEEPING = "default"
+#: The order in the queue, highest first: what keeps everything else going; the next part of a run that is being opened;
+#: what somebody asked for; what a schedule, a command or a bulk replay opened by the hundred.
+FIRST, NEXT_PART, USUAL, LATER = 10, 1, 0, -10
 RUN_ATTEMPT, RETRY_ATTEMPT = "receipts.run_attempt", "receipts.retry_attempt"
 RUN_WORKFLOW = "receipts.run_workflow"
 #: A worker that has not been heard of for so long is dead (procrastinate's heartbeat is 10 s).
 SILENT_SECONDS = 30.0
-#: An attempt's job ends soon after its attempt: so much later nobody works on it. Any other job: a run's opening takes
-#: a minute for ten thousand receipts.
+#: An attempt's job ends soon after its attempt: so much later nobody works on it. Any other job hands over to the next
+#: after some twenty seconds, however much there is to open.
 AFTER_DEADLINE_SECONDS, LONGEST_JOB_SECONDS = 30.0, 300.0
 #: Writes through Django's connection, in its transaction. In a worker, procrastinate's own would take one of the
 #: worker's connections: the job would commit alone, and two settling threads at once would wait for ever.
@@ -46,8 +54,18 @@ def enqueue_retry(receipt: Receipt, at: dt.datetime) -> None:
     _enqueue(RETRY_ATTEMPT, receipt, at)
 
 
+# By its row, so that a retry, a hold and a follow-on keep their place as well. By primary key and by a unique index.
+_BY_THE_HUNDRED = """
+SELECT trigger IN ('schedule', 'command')
+  OR trigger = 'replay' AND EXISTS (SELECT FROM bulk_replay_items WHERE new_receipt_id = %(receipt)s::uuid)
+FROM runs WHERE id = %(run)s::uuid
+"""
+
+
 def _enqueue(task: str, receipt: Receipt, at: dt.datetime | None) -> None:
-    job = configure_task(name=task, job_manager=_JOBS, queue=QUEUE, schedule_at=at)
+    row = fetch_row(_BY_THE_HUNDRED, {"receipt": receipt.pk, "run": receipt.run_id})
+    priority = LATER if row is not None and row[0] else USUAL
+    job = configure_task(name=task, job_manager=_JOBS, queue=QUEUE, schedule_at=at, priority=priority)
     try:
         job.defer(receipt_id=str(receipt.pk), attempt=receipt.attempt)
     except ConnectorException as error:
@@ -56,14 +74,16 @@ def _enqueue(task: str, receipt: Receipt, at: dt.datetime | None) -> None:
         ) from error
 
 
-def enqueue_run(run_id: uuid.UUID, workflow: str) -> None:
+def enqueue_run(run_id: uuid.UUID, workflow: str, *, goes_on: bool = False) -> None:
     """Have a worker carry out a workflow's run. In the caller's transaction, if there is one.
 
     One run of a workflow at a time chooses and opens: the next one sees what the last has under way, and a ticket is
-    not drafted for twice. Raises: DatabaseUnavailable.
+    not drafted for twice. `goes_on`: the next part of a run, before any other run of the workflow.
+
+    Raises: DatabaseUnavailable.
     """
-    lock = f"{RUN_WORKFLOW}:{workflow}"
-    job = configure_task(name=RUN_WORKFLOW, job_manager=_JOBS, queue=QUEUE, lock=lock)
+    lock, priority = f"{RUN_WORKFLOW}:{workflow}", NEXT_PART if goes_on else USUAL
+    job = configure_task(name=RUN_WORKFLOW, job_manager=_JOBS, queue=QUEUE, lock=lock, priority=priority)
     try:
         job.defer(run_id=str(run_id))
     except ConnectorException as error:
@@ -72,13 +92,24 @@ def enqueue_run(run_id: uuid.UUID, workflow: str) -> None:
 
 def is_run_enqueued(run_id: uuid.UUID) -> bool:
     """Whether a job for the run waits or is being carried out, by a worker that may have died since."""
+    return _run_jobs(run_id, "todo", "doing") > 0
+
+
+def failures_of_run(run_id: uuid.UUID) -> int:
+    """How many jobs of the run failed for good; as far back as the queue keeps them."""
+    return _run_jobs(run_id, "failed")
+
+
+def _run_jobs(run_id: uuid.UUID, *statuses: str) -> int:
+    # the task's name stands in the statement for the index `receipts_job_by_run`, which holds jobs of that name alone
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT EXISTS (SELECT FROM procrastinate_jobs"
-            " WHERE task_name = %s AND args ->> 'run_id' = %s AND status IN ('todo', 'doing'))",
-            [RUN_WORKFLOW, str(run_id)],
+            "SELECT count(*) FROM procrastinate_jobs WHERE task_name = 'receipts.run_workflow'"
+            " AND args ->> 'run_id' = %s AND status::text = ANY(%s)",
+            [str(run_id), list(statuses)],
         )
-        return bool(cursor.fetchone()[0])
+        count: int = cursor.fetchone()[0]
+        return count
 
 
 def enqueue_bulk_replay(bulk_id: uuid.UUID) -> None:
@@ -110,8 +141,11 @@ def _is_enqueued(lock: str) -> bool:
         return bool(cursor.fetchone()[0])
 
 
+# ── what went wrong ──────────────────────────────────────────────────────────────────────────────────────────────
+
 # Of a living worker too: one whose database went away while it took a job, or while it said that the job is done, does
-# not know of it any more. By the database's clock; the lock keeps a job that just ends from being put back.
+# not know of it any more. By the database's clock; the lock keeps a job that just ends from being put back. Read by
+# the library's unique index on locks, which is of the jobs that are being done.
 _PUT_BACK = """
 WITH lost AS (
   SELECT job.id FROM procrastinate_jobs job
@@ -142,3 +176,70 @@ def put_back() -> int:
             },
         )
         return len(cursor.fetchall())
+
+
+# Receipts that wait and jobs that stand for them, each read once and set against each other: EXCEPT hashes both, where
+# an anti-join over a backlog that was never analysed may compare each with each. By `receipt_pending_by_deadline` and
+# `receipt_failed_by_time`, of the last two hours; of the database's clocks, an index takes this one. Row and job commit
+# together, so one statement never sees one without the other.
+_WITHOUT_JOB = """
+WITH queued AS (
+  SELECT id::text AS receipt, attempt::text FROM tool_receipts
+  WHERE status = 'pending' AND started_at IS NULL AND deadline_at > statement_timestamp()
+  EXCEPT
+  SELECT args ->> 'receipt_id', args ->> 'attempt' FROM procrastinate_jobs
+  WHERE task_name = %(run)s AND status IN ('todo', 'doing')),
+retried AS (
+  SELECT id::text AS receipt, attempt::text FROM tool_receipts r
+  WHERE next_attempt_at < statement_timestamp() - make_interval(secs => %(grace)s)
+    AND next_attempt_at > statement_timestamp() - make_interval(secs => %(within)s)
+    AND created_at > statement_timestamp() - make_interval(secs => %(within)s) AND status = 'failed' AND retryable
+    AND NOT EXISTS (SELECT FROM tool_receipts other WHERE other.root_id = r.root_id AND other.id <> r.id
+                    AND other.status IN ('pending', 'applied') AND other.effect <> 'read')
+  EXCEPT
+  SELECT args ->> 'receipt_id', args ->> 'attempt' FROM procrastinate_jobs
+  WHERE task_name = %(retry)s AND status IN ('todo', 'doing'))
+SELECT receipt FROM queued UNION ALL SELECT receipt FROM retried LIMIT %(limit)s
+"""
+
+
+def without_job(limit: int) -> list[uuid.UUID]:
+    """Receipts that a worker is to begin or continue, and for which no job waits: theirs failed for good, or was taken
+    away."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _WITHOUT_JOB,
+            {
+                "run": RUN_ATTEMPT,
+                "retry": RETRY_ATTEMPT,
+                "grace": AFTER_DEADLINE_SECONDS,
+                "within": settings.RETRY_WITHIN_SECONDS,
+                "limit": limit,
+            },
+        )
+        return [uuid.UUID(receipt) for (receipt,) in cursor.fetchall()]
+
+
+def failed_for_good() -> int:
+    """How many jobs failed for good in the days that the queue keeps them; the console's list of jobs names them."""
+    row = fetch_row("SELECT count(*) FROM procrastinate_jobs WHERE status = 'failed'", {})
+    return int(row[0]) if row else 0
+
+
+_PURGE = """
+WITH gone AS (
+  DELETE FROM procrastinate_jobs WHERE id IN (
+    SELECT id FROM procrastinate_jobs job
+    WHERE status NOT IN ('todo', 'doing') AND NOT EXISTS (
+      SELECT FROM procrastinate_events event
+      WHERE event.job_id = job.id AND event.at > clock_timestamp() - make_interval(days => %(days)s::int))
+    LIMIT 10000)
+  RETURNING 1)
+SELECT count(*) FROM gone
+"""
+
+
+def purge_ended() -> int:
+    """Delete jobs that failed, or were cancelled, QUEUE_KEEP_DAYS ago. How many; at most ten thousand at a time."""
+    row = fetch_row(_PURGE, {"days": settings.QUEUE_KEEP_DAYS})
+    return int(row[0]) if row else 0

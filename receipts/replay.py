@@ -165,9 +165,9 @@ def _replay(
     if queued:
 
         def job_and_more(opened: Receipt) -> None:
-            enqueue_attempt(opened)
             if beside is not None:
-                beside(opened)
+                beside(opened)  # first: what belongs to a bulk replay queues behind what somebody asked for
+            enqueue_attempt(opened)
 
         _context, opened = _opened(opening, receipt, reason, expected_no, detail, job_and_more)
         opened.user = user

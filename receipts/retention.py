@@ -1,4 +1,4 @@
-"""What else expires, besides sealed inputs: the domain says what, and how it is deleted."""
+"""What else expires, besides sealed inputs: the domain and the queue say what, and how it is deleted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """A workflow at work: open its run when a slot has come, choose the subjects, open a receipt for each, see the end.
 
 Every step may be repeated and may die anywhere: a slot has one run, a subject has one key in it, and a minute later the
-tick of any worker picks up what was left. An interrupted run is continued until its workflow's next one has begun.
+tick of any worker picks up what was left. An interrupted run is continued until its workflow's next one has begun, or
+its jobs have failed for good some times: then it ends as it stands, and its event says so.
 """
 
 from __future__ import annotations
@@ -17,15 +18,18 @@ from django.conf import settings
 
 from receipts import contracts, flow, ledger, schedules, workflows
 from receipts.errors import IdempotencyKeyReused, InvalidRequest, NotFound, ReceiptsError
-from receipts.jobs import enqueue_run, is_run_enqueued
+from receipts.jobs import enqueue_run, failures_of_run, is_run_enqueued
 from receipts.manifest import manifest
-from receipts.models import Receipt, Run, Trigger
+from receipts.models import Receipt, Run, Trigger, Verb
 from receipts.workflows import Item, Workflow
 
 log = logging.getLogger(__name__)
 
 #: Runs of one workflow that may be unfinished at once and are looked after: far more than the rules let happen.
 UNFINISHED_MAX = 50
+#: Jobs of one run that fail for good, each after its own few tries and a minute after the last, until the run is given
+#: up: a workflow that cannot choose tonight is mended by people, and its next slot chooses anew.
+FAILED_JOBS_MAX = 5
 
 
 # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -171,9 +175,21 @@ def look_after(run: Run) -> None:
     superseded = _superseded(run)
     if ledger.finish_run(run.pk, as_it_stands=superseded) or superseded:
         return
-    if (run.planned is None or _opened(run) < run.planned) and not is_run_enqueued(run.pk):
-        log.warning("run %s of %s is continued", run.pk, run.workflow)
-        enqueue_run(run.pk, run.workflow)
+    if (run.planned is not None and _opened(run) >= run.planned) or is_run_enqueued(run.pk):
+        return
+    failures = failures_of_run(run.pk)
+    if failures >= FAILED_JOBS_MAX:
+        _give_up(run, failures)
+        return
+    log.warning("run %s of %s is continued", run.pk, run.workflow)
+    enqueue_run(run.pk, run.workflow)
+
+
+def _give_up(run: Run, failures: int) -> None:
+    """End a run whose opening fails each time, as soon as what it has opened is settled. Meanwhile nothing more is."""
+    event = ledger.Event(verb=Verb.GIVE_UP, actor_id=None, detail={"failed_jobs": failures})
+    if ledger.finish_run(run.pk, as_it_stands=True, event=event):
+        log.error("run %s of %s is given up: its job failed %d times for good", run.pk, run.workflow, failures)
 
 
 def _unfinished(workflow: Workflow) -> list[Run]:

@@ -22,7 +22,7 @@ from procrastinate.retry import RetryDecision
 
 from receipts import bulk_replays, clock, flow, jobs, ledger, queued, retention, runs
 from receipts.errors import ReceiptsError
-from receipts.jobs import QUEUE, RUN_WORKFLOW, enqueue_bulk_replay
+from receipts.jobs import FIRST, HOUSEKEEPING, QUEUE, RUN_WORKFLOW, enqueue_bulk_replay, enqueue_run
 from receipts.models import Receipt
 from receipts.runner import Inflight, runner
 
@@ -38,12 +38,16 @@ class Again(RetryStrategy):
         return decision and RetryDecision(retry_at=clock.counted_on() + dt.timedelta(seconds=self.wait))
 
 
-#: A job is put back when its worker is told to stop, or has no free place; what it stands for is safe in its row.
+#: A job is put back when its worker is told to stop, or the database is away; what it stands for is safe in its row,
+#: and where all tries are used up `recover_jobs` finds that row.
 AGAIN = Again(max_attempts=20, wait=2)
 #: A workflow's run soon again; afterwards the tick continues it once a minute.
 SOON = Again(max_attempts=3, wait=2)
 #: Receipts that one turn in the settling pool opens, and turns at once: attempts settle in between.
 OPENED_A_TURN, LANES = 10, 2
+#: How long one job opens a run's receipts: less than a worker has that is told to stop, and far less than a job may
+#: take before it counts as lost. The next part chooses anew.
+OPENING_SECONDS = 20.0
 #: How long one job carries a bulk replay on, and how often it looks whether there is room for the next receipt.
 BULK_SECONDS, BULK_PAUSE_SECONDS = 5.0, 0.2
 
@@ -62,19 +66,28 @@ async def retry_attempt(receipt_id: str, attempt: int) -> None:
 
 @app.task(name=RUN_WORKFLOW, queue=QUEUE, retry=SOON)
 async def run_workflow(run_id: str) -> None:
-    """Choose a workflow's subjects and open their receipts; workers draft the first while the last are opened."""
+    """Choose a workflow's subjects and open their receipts; workers draft the first while the last are opened. What is
+    left after some seconds is the next job's."""
     place = runner()
     plan = await place.in_settler(lambda: runs.choose(uuid.UUID(run_id)))
     if plan is None:
         return
-    left = iter(plan.items)
+    left, until = iter(plan.items), time.monotonic() + OPENING_SECONDS
+    taken: list[int] = []
     refused: list[ReceiptsError] = []
 
     async def lane() -> None:
         while turn := list(islice(left, OPENED_A_TURN)):
             refused.extend(await place.in_settler(partial(runs.open_receipts, plan, turn)))
+            taken.append(len(turn))
+            if time.monotonic() > until:
+                return
 
     await asyncio.gather(*(lane() for _ in range(LANES)))
+    is_all = sum(taken) == len(plan.items)
+    if not is_all and sum(taken) > len(refused):  # else the next part would get no further than this one
+        await place.in_settler(partial(enqueue_run, plan.run.pk, plan.run.workflow, goes_on=True))
+        return
     if refused:
         raise refused[0]
     await place.in_settler(lambda: runs.end_opening(plan))
@@ -99,7 +112,7 @@ async def _wait(inflight: Inflight | None) -> None:
 
 
 @app.periodic(cron="* * * * *")
-@app.task(name="receipts.sweep", queueing_lock="receipts.sweep", pass_context=False)
+@app.task(name="receipts.sweep", queue=HOUSEKEEPING, priority=FIRST, queueing_lock="receipts.sweep", pass_context=False)
 async def sweep(timestamp: int) -> None:
     """Settle what outlived its deadline, on any worker, once a minute."""
     settled = await runner().in_settler(flow.sweep)
@@ -108,7 +121,7 @@ async def sweep(timestamp: int) -> None:
 
 
 @app.periodic(cron="* * * * *")
-@app.task(name="receipts.tick", queueing_lock="receipts.tick", pass_context=False)
+@app.task(name="receipts.tick", queue=HOUSEKEEPING, priority=FIRST, queueing_lock="receipts.tick", pass_context=False)
 async def tick(timestamp: int) -> None:
     """Open the workflow runs that are due, on any worker, once a minute; see those under way to their end."""
     await runner().in_settler(lambda: runs.tick(clock.now()))
@@ -116,7 +129,7 @@ async def tick(timestamp: int) -> None:
 
 
 @app.periodic(cron="17 * * * *")
-@app.task(name="receipts.purge", queueing_lock="receipts.purge", pass_context=False)
+@app.task(name="receipts.purge", queue=HOUSEKEEPING, priority=FIRST, queueing_lock="receipts.purge", pass_context=False)
 async def purge(timestamp: int) -> None:
     """Delete sealed inputs that nothing may need any more, and what else has expired, once an hour."""
     await runner().in_settler(ledger.purge_sealed_inputs)
@@ -124,9 +137,19 @@ async def purge(timestamp: int) -> None:
 
 
 @app.periodic(cron="* * * * *")
-@app.task(name="receipts.recover_jobs", queueing_lock="receipts.recover_jobs", pass_context=False)
+@app.task(
+    name="receipts.recover_jobs",
+    queue=HOUSEKEEPING,
+    priority=FIRST,
+    queueing_lock="receipts.recover_jobs",
+    pass_context=False,
+)
 async def recover_jobs(timestamp: int) -> None:
-    """Put back the jobs that nobody works on any more; their attempts decide for themselves what is left to do."""
+    """Put back the jobs that nobody works on any more, and give one to receipts that have none; the attempts decide for
+    themselves what is left to do."""
     found = await runner().in_settler(jobs.put_back)
     if found:
         log.warning("%d jobs put back, whose workers died or lost sight of them", found)
+    lost = await runner().in_settler(queued.enqueue_lost)
+    if lost:
+        log.warning("%d receipts waited without a job, and have one again", lost)

@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from receipts.ids import uuid7
+from receipts.ledger.events import Event, record
 from receipts.models import Run
 from receipts.statements import fetch_row
 
@@ -81,13 +82,19 @@ RETURNING runs.id
 """  # noqa: S608
 
 
-def finish_run(run_id: uuid.UUID, *, as_it_stands: bool = False) -> bool:
+def finish_run(run_id: uuid.UUID, *, as_it_stands: bool = False, event: Event | None = None) -> bool:
     """Stamp the run's end, if all that it planned is opened and settled for good. False: not yet, or not first.
 
-    `as_it_stands`: nothing more will be opened, so what is opened is all.
+    `as_it_stands`: nothing more will be opened, so what is opened is all; `event` says why, in the same transaction.
     """
     parameters = {"id": run_id, "as_it_stands": as_it_stands, "retried": settings.RETRY_WITHIN_SECONDS}
-    return fetch_row(_FINISH, parameters) is not None
+    if event is None:
+        return fetch_row(_FINISH, parameters) is not None
+    with transaction.atomic(durable=True):
+        finished = fetch_row(_FINISH, parameters) is not None
+        if finished:
+            record(event, run_id=run_id)
+    return finished
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 from django.utils import timezone
 
-from receipts import errors, flow, ledger, queued, runner
+from receipts import errors, flow, jobs, ledger, queued, runner
 from receipts.contracts import Applied, Arguments, Context, ToolRefusal, registry
 from receipts.models import Attempt, AuditEvent, Receipt, SealedInput
 from tests.flow.conftest import Presser
@@ -27,6 +28,98 @@ def failed(press: Presser, desk: Provider) -> Receipt:
     receipt = press.settled(key="follow-7f3a")
     desk.says(GOOD)
     return receipt
+
+
+def jobs_of(receipt: Receipt) -> list[tuple[str, float | None]]:
+    """The jobs that wait for a receipt: (task, seconds until then)."""
+    found: list[tuple[str, float | None]] = sql(
+        "SELECT task_name, extract(epoch FROM scheduled_at - clock_timestamp())::float8 FROM procrastinate_jobs"
+        f" WHERE status = 'todo' AND args ->> 'receipt_id' = '{receipt.pk}'"
+        f" AND args ->> 'attempt' = '{receipt.attempt}'"
+    )
+    return found
+
+
+def take_jobs() -> None:
+    """What waits is taken from the queue, as by a worker that loses it."""
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM procrastinate_jobs")
+
+
+class TestLostJobs:
+    """What waits for a worker and has no job gets one again, within a minute."""
+
+    def test_a_queued_receipt(self, press: Presser) -> None:
+        waiting = press(respond_async=True).receipt
+        assert queued.enqueue_lost() == 0
+        take_jobs()
+
+        assert queued.enqueue_lost() == 1
+
+        ((task, _seconds),) = jobs_of(waiting)
+        assert task == "receipts.run_attempt"
+        assert queued.enqueue_lost() == 0
+
+    def test_a_receipt_whose_retry_is_due(self, press: Presser, desk: Provider, settings: Any) -> None:
+        settings.RETRY_FIRST_SECONDS = 0.1
+        waiting = self.failed_unwatched(press, desk)
+        assert waiting.next_attempt_at
+        take_jobs()
+        assert queued.enqueue_lost() == 0  # its moment was just now
+
+        self.later(waiting, 60)
+
+        assert queued.enqueue_lost() == 1
+        ((task, _seconds),) = jobs_of(waiting)
+        assert task == "receipts.retry_attempt"
+        assert queued.enqueue_lost() == 0
+
+    def test_not_what_the_system_has_given_up(self, press: Presser, desk: Provider, settings: Any) -> None:
+        waiting = self.failed_unwatched(press, desk)
+        take_jobs()
+        self.later(waiting, settings.RETRY_WITHIN_SECONDS + 1)
+
+        assert queued.enqueue_lost() == 0
+
+    def test_not_what_is_settled_begun_or_overdue(self, press: Presser, desk: Provider, settings: Any) -> None:
+        press.settled()
+        begun = press(respond_async=True).receipt
+        take_jobs()
+        assert ledger.begin(begun, 30.0)
+        settings.START_BY_SECONDS = 0.001
+        press(respond_async=True)
+        take_jobs()
+
+        assert queued.enqueue_lost() == 0
+
+    def test_so_many_at_a_time(self, press: Presser, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(queued, "LOST_MAX", 2)
+        for _ in range(3):
+            press(respond_async=True)
+        take_jobs()
+
+        assert [queued.enqueue_lost() for _ in range(3)] == [2, 1, 0]
+
+    def failed_unwatched(self, press: Presser, desk: Provider) -> Receipt:
+        desk.fails(500)
+        waiting = press(respond_async=True).receipt
+        inflight = queued.begin_queued(waiting.pk, 1)
+        assert inflight
+        settled = inflight.wait(30)
+        desk.says(GOOD)
+        assert settled
+        return settled
+
+    def later(self, receipt: Receipt, seconds: float) -> None:
+        """So much time passes for the row, whose guards let nobody say so."""
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE tool_receipts DISABLE TRIGGER guard_transition")
+            cursor.execute(
+                "UPDATE tool_receipts SET created_at = created_at - make_interval(secs => %(by)s),"
+                " next_attempt_at = next_attempt_at - make_interval(secs => %(by)s) WHERE id = %(id)s",
+                {"by": seconds, "id": receipt.pk},
+            )
+            cursor.execute("ALTER TABLE tool_receipts ENABLE ALWAYS TRIGGER guard_transition")
 
 
 class TestContractGone:
@@ -50,6 +143,26 @@ class TestContractGone:
     def test_worker_leaves_it_for_a_version_that_holds_it(self, gone: Receipt) -> None:
         assert queued.retry_unwatched(gone.pk, 1) is None
         assert ledger.read(gone.pk).attempt == 1  # type: ignore[union-attr]
+        ((task, seconds),) = jobs_of(gone)
+        assert task == "receipts.retry_attempt"
+        assert seconds is not None
+        assert 25 < seconds < 50
+
+    def test_so_it_does_with_what_was_queued(
+        self, press: Presser, settings: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        waiting = press(respond_async=True).receipt
+        take_jobs()
+        settings.CONTRACTS = {}
+        monkeypatch.setitem(registry._tools, ("file_followup", 2), replace(FILE_FOLLOWUP, version=2))
+        monkeypatch.delitem(registry._tools, ("file_followup", 1))
+
+        assert queued.begin_queued(waiting.pk, 1) is None
+
+        ((task, seconds),) = jobs_of(waiting)
+        assert task == "receipts.run_attempt"
+        assert seconds is not None
+        assert 25 < seconds < 50
 
 
 class TestInputExpired:
@@ -90,6 +203,30 @@ class TestPurge:
         assert AuditEvent.objects.get(verb="purge").detail == {"sealed_inputs": 2}
         assert Receipt.objects.count() == 3
 
+    def test_takes_jobs_that_ended_days_ago(self, press: Presser, capsys: Any) -> None:
+        """Of a job that waits nothing is too old."""
+        waiting, *ended = (press(respond_async=True).receipt for _ in range(4))
+        for receipt, status in zip(ended, ("failed", "cancelled", "failed"), strict=True):
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "UPDATE procrastinate_jobs SET status = %s WHERE args ->> 'receipt_id' = %s",
+                    [status, str(receipt.pk)],
+                )
+        with connection.cursor() as cursor:
+            cursor.execute("UPDATE procrastinate_events SET at = at - make_interval(days => %s)", [7])
+            cursor.execute(
+                "UPDATE procrastinate_events event SET at = clock_timestamp() FROM procrastinate_jobs job"
+                " WHERE job.id = event.job_id AND job.args ->> 'receipt_id' = %s",
+                [str(ended[-1].pk)],
+            )
+        assert jobs.failed_for_good() == 2
+
+        call_command("purge")
+
+        assert capsys.readouterr().out == "0 sealed inputs deleted\n2 ended jobs deleted\n"
+        assert jobs.failed_for_good() == 1
+        assert len(jobs_of(waiting)) == 1
+
     def test_says_nothing_of_nothing(self, failed: Receipt) -> None:
         assert ledger.purge_sealed_inputs() == 0
         assert not AuditEvent.objects.exists()
@@ -105,6 +242,19 @@ class TestOverloaded:
             press(key="follow-7f3a")
 
         assert ledger.read(failed.pk).status == "failed"  # type: ignore[union-attr]
+
+    def test_worker_without_a_place_puts_the_job_off_and_counts_no_try(self, press: Presser, settings: Any) -> None:
+        settings.MAX_IN_FLIGHT = 0
+        waiting = press(respond_async=True).receipt
+        take_jobs()
+
+        assert queued.begin_queued(waiting.pk, 1) is None
+
+        ((task, seconds),) = jobs_of(waiting)
+        assert task == "receipts.run_attempt"
+        assert seconds is not None
+        assert 1 < seconds < 4
+        assert sql("SELECT attempts FROM procrastinate_jobs") == [(0,)]
 
     def test_ticket_comes_first(self, press: Presser, settings: Any) -> None:
         settings.MAX_IN_FLIGHT = 0

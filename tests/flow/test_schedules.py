@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import threading
 import uuid
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from receipts import ledger, queued, runs, schedules, workflows
+from receipts import ledger, queued, runs, schedules, tasks, workflows
 from receipts.checks import workflow_errors
 from receipts.contracts import registry as tools
-from receipts.models import Receipt, Run, Schedule, Trigger
+from receipts.jobs import RUN_WORKFLOW
+from receipts.models import AuditEvent, Receipt, Run, Schedule, Trigger
 from receipts.workflows import Item, Workflow
 from receipts_project.accounts.models import User
 from tests.flow.provider import GOOD, Provider
@@ -129,7 +131,9 @@ class TestSlots:
 
 def watched_since(moment: str, workflow: Workflow = NIGHTLY) -> None:
     """The workflow has been on its schedule since then."""
-    Schedule.objects.create(workflow=workflow.name, cron=workflow.cron, zone=workflow.time_zone, since=utc(moment))
+    Schedule.objects.create(
+        workflow=workflow.name, cron=workflow.cron, zone=workflow.time_zone, since=utc(moment), seen_at=utc(moment)
+    )
 
 
 def ran() -> list[str]:
@@ -188,6 +192,51 @@ class TestRuns:
         assert schedules.since(changed) == utc("2026-06-05 12:00")
         assert schedules.since(NIGHTLY) is None
         assert runs.open_due(changed, utc("2026-06-06 12:00")) is not None
+
+    def test_two_schedules_side_by_side_each_run_their_slots(self) -> None:
+        """Two versions, or two values of SCHEDULE_TIME_ZONE, whose workers take turns at the tick."""
+        other = replace(NIGHTLY, zone="Asia/Tokyo")  # 18:00 UTC, where Helsinki is at 00:00
+        start = utc("2026-06-01 12:00")
+        for minute in range(24 * 60):
+            runs.open_due((NIGHTLY, other)[minute % 2], start + minute * MINUTE)
+        assert ran() == ["06-01 18:00", "06-02 00:00"]
+        assert schedules.since(NIGHTLY) == start
+        assert schedules.since(other) == start + MINUTE
+        assert schedules.missing(NIGHTLY, start + DAY) == schedules.missing(other, start + DAY) == []
+
+    def test_a_slot_that_one_of_two_schedules_missed_is_shown(self) -> None:
+        other = replace(NIGHTLY, zone="Asia/Tokyo")
+        watched_since("2026-06-01 12:00")
+        Schedule.objects.update(seen_at=utc("2026-06-02 08:00"))
+        schedules.observe(other, utc("2026-06-02 08:30"))
+        assert schedules.missing(NIGHTLY, utc("2026-06-02 08:31")) == [utc("2026-06-02 00:00")]
+
+    @pytest.mark.parametrize(
+        ("back", "since"), [("2026-06-05 12:00", "2026-06-05 12:00"), ("2026-06-01 13:00", "2026-06-01 12:00")]
+    )
+    def test_a_schedule_that_comes_back_starts_anew_only_if_it_was_out_of_use(self, back: str, since: str) -> None:
+        """Four days on another schedule, or half an hour of a roll-out that was taken back."""
+        watched_since("2026-06-01 12:00")
+        other = replace(NIGHTLY, cron="0 6 * * *")
+        moment = utc("2026-06-01 12:30")
+        while moment < utc(back):
+            schedules.observe(other, moment)
+            moment += 30 * MINUTE
+        assert schedules.observe(NIGHTLY, utc(back)) == utc(since)
+
+    def test_downtime_is_no_change(self) -> None:
+        watched_since("2026-05-01 12:00", replace(NIGHTLY, cron="0 6 * * *"))  # the one before
+        watched_since("2026-06-01 12:00")
+        assert schedules.observe(NIGHTLY, utc("2026-06-05 12:00")) == utc("2026-06-01 12:00")
+
+    def test_a_change_is_logged_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        schedules.observe(NIGHTLY, utc("2026-06-01 12:00"))
+        assert not caplog.records
+        for minute in range(3):
+            schedules.observe(replace(NIGHTLY, cron="0 6 * * *"), utc("2026-06-05 12:00") + minute * MINUTE)
+        (told,) = caplog.records
+        assert told.levelname == "WARNING"
+        assert "on `0 6 * * *` in Europe/Helsinki from now on; a worker was on `0 3 * * *`" in told.getMessage()
 
     def test_after_three_days_of_downtime_one_run_and_the_rest_visible(self) -> None:
         watched_since("2026-06-01 12:00")
@@ -272,6 +321,15 @@ def carry_out(run: Run, only: int | None = None) -> None:
         runs.end_opening(plan)
 
 
+def job_fails_for_good(run: Run) -> None:
+    """The run's job has used up its tries."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE procrastinate_jobs SET status = 'failed' WHERE status = 'todo' AND args ->> 'run_id' = %s",
+            [str(run.pk)],
+        )
+
+
 def draft_all() -> None:
     """What workers do with what is queued."""
     for receipt in Receipt.objects.filter(status="pending", started_at=None):
@@ -306,6 +364,26 @@ class TestCarryingOut:
         assert again(opened).planned == 12
         runs.tick(utc("2026-06-02 03:10"))
         assert again(opened).finished_at is not None
+
+    def test_a_large_run_is_opened_by_one_job_after_the_other(
+        self, opened: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Each opens for some seconds, so that none is taken for lost; the next comes before the workflow's other
+        runs."""
+        monkeypatch.setattr(tasks, "OPENING_SECONDS", 0.0)
+        monkeypatch.setattr(tasks, "OPENED_A_TURN", 3)
+        asyncio.run(tasks.run_workflow(str(opened.pk)))
+        assert Receipt.objects.count() == 6
+        assert runs.is_run_enqueued(opened.pk)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT priority FROM procrastinate_jobs WHERE task_name = %s ORDER BY id", [RUN_WORKFLOW])
+            first, second = (row[0] for row in cursor.fetchall())
+        assert second > first
+        asyncio.run(tasks.run_workflow(str(opened.pk)))
+        asyncio.run(tasks.run_workflow(str(opened.pk)))
+        assert jobs(opened.pk) == 2  # the last part found nothing left
+        assert Receipt.objects.values("subject").distinct().count() == Receipt.objects.count() == 12
+        assert again(opened).planned == 12
 
     def test_two_jobs_of_one_run_open_each_receipt_once(self, opened: Run) -> None:
         first, second = runs.choose(opened.pk), runs.choose(opened.pk)
@@ -376,6 +454,29 @@ class TestCarryingOut:
         for minute in range(3):
             runs.tick(utc("2026-06-02 03:01") + minute * MINUTE)
         assert jobs(opened.pk) == 1
+
+    def test_a_run_whose_opening_always_fails_is_given_up(self, opened: Run, caplog: pytest.LogCaptureFixture) -> None:
+        for minute in range(20):
+            job_fails_for_good(opened)
+            runs.tick(utc("2026-06-02 03:01") + minute * MINUTE)
+        assert jobs(opened.pk) == runs.FAILED_JOBS_MAX
+        assert again(opened).finished_at is not None
+        assert AuditEvent.objects.get(run=opened).detail == {"failed_jobs": runs.FAILED_JOBS_MAX}
+        assert AuditEvent.objects.get(run=opened).verb == "give_up"
+        (told,) = [record for record in caplog.records if record.levelname == "ERROR"]
+        assert "is given up" in told.getMessage()
+
+    def test_what_a_run_has_opened_is_settled_before_it_is_given_up(self, opened: Run) -> None:
+        carry_out(opened, 5)
+        for minute in range(20):
+            job_fails_for_good(opened)
+            runs.tick(utc("2026-06-02 03:01") + minute * MINUTE)
+        assert again(opened).finished_at is None
+        assert jobs(opened.pk) == runs.FAILED_JOBS_MAX
+        draft_all()
+        runs.tick(utc("2026-06-02 03:30"))
+        assert again(opened).finished_at is not None
+        assert Followup.objects.count() == 5
 
     def test_the_tick_leaves_a_run_alone_that_has_opened_all(self, opened: Run) -> None:
         carry_out(opened)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import connection
 
-from receipts import flow
+from receipts import flow, tasks
 from receipts.jobs import put_back
 from receipts.models import Attempt, Receipt
 from receipts_project.accounts.models import User
@@ -152,3 +154,32 @@ def test_job_that_a_living_worker_lost_sight_of_is_put_back(start: Any, press: P
 
     eventually(lambda: statuses() == ["applied"])
     assert desk.calls == 1
+
+
+def test_the_minutes_work_has_places_of_its_own(start: Any, press: Presser, desk: Provider) -> None:
+    """All places are taken and a backlog waits, and still what is overdue is swept."""
+    desk.gate.clear()
+    queue(press, 6)
+    start(MAX_IN_FLIGHT="2")
+    desk.wait_for_calls(2)
+    with connection.cursor() as cursor:  # of a process that died
+        cursor.execute("ALTER TABLE tool_receipts DISABLE TRIGGER guard_transition")
+        cursor.execute(
+            "UPDATE tool_receipts SET deadline_at = clock_timestamp(), start_by = clock_timestamp()"
+            " WHERE id = (SELECT id FROM tool_receipts WHERE started_at IS NULL ORDER BY created_at DESC LIMIT 1)"
+        )
+        cursor.execute("ALTER TABLE tool_receipts ENABLE ALWAYS TRIGGER guard_transition")
+    tasks.sweep.defer(timestamp=0)
+    connection.close()
+
+    eventually(lambda: "failed" in statuses(), 10)
+
+    assert desk.calls == 2
+    assert statuses().count("pending") == 5
+
+
+@pytest.mark.parametrize("number", ["0", "3"])
+def test_more_places_than_the_process_has_are_refused_with_a_sentence(number: str, settings: Any) -> None:
+    settings.MAX_IN_FLIGHT = 2
+    with pytest.raises(CommandError, match=f"--concurrency is 1 to 2, and not {number}: MAX_IN_FLIGHT says"):
+        call_command("worker", "--concurrency", number, stdout=io.StringIO())

@@ -11,8 +11,8 @@ from receipts import ledger, retention
 
 class Command(BaseCommand):
     help = (
-        "Deletes sealed inputs that have expired, or whose receipt is an applied write, and notes that were "
-        "filed or are 30 days old; prints how many. Receipts themselves are kept."
+        "Deletes sealed inputs that have expired, or whose receipt is an applied write, notes that were filed or "
+        "are 30 days old, and jobs that failed QUEUE_KEEP_DAYS ago; prints how many. Receipts themselves are kept."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import socket
 import sys
 import time
@@ -19,7 +18,7 @@ from procrastinate.contrib.django import app
 
 from receipts import checks, ledger, runner, runs, workflows
 from receipts.jobs import QUEUE, is_run_enqueued
-from receipts.management.commands.worker import DRAIN_SECONDS
+from receipts.management.commands.worker import DRAIN_SECONDS, carry, stop_on_signals
 from receipts.models import Run
 from receipts.told import API, run_progress
 from receipts.workflows import Workflow
@@ -82,7 +81,7 @@ class Command(BaseCommand):
         self.tell_end(progress)
         if progress["finished_at"] is None:
             if look_at(run_id)["given_up"]:
-                self.stdout.write("Not all of its receipts could be opened; the workers try again every minute.")
+                self.stdout.write("Not all of its receipts could be opened; the workers try again, a few times.")
                 return 1
             self.stdout.write(f"Stopped. What is queued stays queued for the workers; see {where(run_id)}")
             return INTERRUPTED
@@ -90,18 +89,9 @@ class Command(BaseCommand):
 
     async def work(self, run_id: uuid.UUID) -> None:
         async with app.open_async():
-            worker = asyncio.create_task(
-                app.run_worker_async(
-                    queues=[QUEUE],
-                    name=f"run_workflow {socket.gethostname()}:{os.getpid()}",
-                    concurrency=settings.MAX_IN_FLIGHT,
-                    shutdown_graceful_timeout=DRAIN_SECONDS,
-                    fetch_job_polling_interval=1.0,
-                    delete_jobs="successful",
-                    install_signal_handlers=False,
-                )
-            )
-            self.stop_on_signals(worker)
+            name = f"run_workflow {socket.gethostname()}:{os.getpid()}"
+            worker = asyncio.create_task(carry(QUEUE, name=name, concurrency=settings.MAX_IN_FLIGHT))
+            stop_on_signals([worker], self.say_stopping)
             watcher = asyncio.create_task(self.watch(run_id))
             # the worker ends first when a signal has stopped it, or with an error
             await asyncio.wait((worker, watcher), return_when=asyncio.FIRST_COMPLETED)
@@ -111,19 +101,9 @@ class Command(BaseCommand):
                 if isinstance(ended, Exception):
                     raise ended
 
-    def stop_on_signals(self, worker: asyncio.Task[None]) -> None:
-        """The first signal lets what is being drafted end; the second one ends at once, as Python does."""
-        loop = asyncio.get_running_loop()
-
-        def stop() -> None:
-            self.stdout.write(f"\nStopping: what is being drafted may end ({DRAIN_SECONDS:.0f} s at most).")
-            self.stdout.flush()
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
-            worker.cancel()
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop)
+    def say_stopping(self) -> None:
+        self.stdout.write(f"\nStopping: what is being drafted may end ({DRAIN_SECONDS:.0f} s at most).")
+        self.stdout.flush()
 
     async def watch(self, run_id: uuid.UUID) -> None:
         """Show how far the run is, until it has ended, or its job has failed for good: its log says why.
