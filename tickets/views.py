@@ -157,6 +157,8 @@ def check_by_hand(request: HttpRequest, ticket_id: str, what: str) -> HttpRespon
     """For the page's script, before it presses: what the fields come to, and what is wrong with them. Files nothing."""
     if not request.user.is_authenticated:
         return problem(errors.NotAuthenticated())
+    if not request.user.has_perm("receipts.file_followup"):
+        return problem(errors.PermissionDenied())
     given = by_hand.arguments(PRESSES[what], by_hand.read(PRESSES[what], request.POST))
     try:
         return JsonResponse({"arguments": given, "fields": by_hand.wrong(PRESSES[what], ticket_id, given)})
