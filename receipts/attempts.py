@@ -68,7 +68,7 @@ class Place:
                 return await at.settle(inflight, lambda: conclusion.settle(handed))
             return await at.settle(inflight, conclusion.settle)
 
-        inflight = runner().start(receipt.pk, attempt)
+        inflight = runner().start(receipt.pk, receipt.attempt, attempt)
         self.started = True
         return inflight
 

@@ -406,6 +406,11 @@ REASONS: dict[str, Reason] = {
         sentence="The assignee that the model chose is not an active member of support.",
         owner=Owner.MODEL, next_step="Name an active colleague in the notes and press again.",
     ),
+    "policy_subject": Reason(
+        sentence="The subject holds an encoded word, which mail programs show as something else.",
+        owner=Owner.MODEL,
+        next_step=_NEW,
+    ),
     "policy_due_on": Reason(
         sentence="The day by which it is to be done is over, or no day at all.",
         owner=Owner.MODEL, next_step="Name the day in the notes, as 2027-03-31 for instance, and press again.",

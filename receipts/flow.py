@@ -378,7 +378,7 @@ def _cancelled(user: Any, receipt: Receipt) -> Receipt | None:
     event = ledger.Event(verb=Verb.CANCEL, actor_id=user.pk, detail={"attempt": now.attempt})
     settled = ledger.settle_failed(now, Cancelled(), replayable=replayable, event=event, only_queued=leaves)
     if settled is not None:
-        runner.stop(settled.pk)
+        runner.stop(settled.pk, settled.attempt)
     return settled
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
+from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.parsers import BaseParser
 
 from receipts.errors import InvalidRequest
@@ -78,5 +79,11 @@ class StrictJSONParser(BaseParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Raises: InvalidRequest."""
+        """Raises: InvalidRequest; UnsupportedMediaType for a body that is encoded, or said to be."""
+        request = (parser_context or {}).get("request")
+        encoding = request.META.get("HTTP_CONTENT_ENCODING", "identity") if request is not None else "identity"
+        if encoding.strip().lower() not in ("", "identity"):
+            raise UnsupportedMediaType(
+                media_type or self.media_type, f"Content-Encoding {encoding[:40]!a} is not taken."
+            )
         return parse_object(stream.read(MAX_BODY_BYTES + 1))

@@ -38,8 +38,9 @@ Settling = Callable[[], Receipt | None]
 class Inflight:
     """An attempt that runs in this process: its future row, and what can be told of it meanwhile."""
 
-    def __init__(self, receipt_id: uuid.UUID) -> None:
+    def __init__(self, receipt_id: uuid.UUID, number: int) -> None:
         self.receipt_id = receipt_id
+        self.number = number
         self.future: Future[Receipt | None] = Future()
         self._lock = threading.Lock()
         self._draft = ""
@@ -199,17 +200,17 @@ class Runner:
         """The attempt of a receipt that runs here, if it runs here."""
         return self._inflight.get(receipt_id)
 
-    def stop(self, receipt_id: uuid.UUID) -> None:
+    def stop(self, receipt_id: uuid.UUID, number: int) -> None:
         """End the provider's call of an attempt that runs here: its row has been settled from outside."""
         inflight = self.find(receipt_id)
-        if inflight is not None:
+        if inflight is not None and inflight.number == number:  # the next attempt may have begun meanwhile
             self._loop.call_soon_threadsafe(inflight.stop)
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def start(self, receipt_id: uuid.UUID, attempt: Attempt) -> Inflight:
-        """Run an attempt in a place that was reserved; the place comes back when it ends."""
-        inflight = Inflight(receipt_id)
+    def start(self, receipt_id: uuid.UUID, number: int, attempt: Attempt) -> Inflight:
+        """Run an attempt, the receipt's so-manieth, in a place that was reserved; the place comes back when it ends."""
+        inflight = Inflight(receipt_id, number)
         with self._lock:
             self._inflight[receipt_id] = inflight
         self._loop.call_soon_threadsafe(self._spawn, inflight, attempt)
@@ -338,10 +339,10 @@ def drain(seconds: float = 35.0) -> int:
     return _runner.drain(seconds) if _runner is not None and _pid == os.getpid() else 0
 
 
-def stop(receipt_id: uuid.UUID) -> None:
-    """End the provider's call for a receipt, where its attempt runs in this process."""
+def stop(receipt_id: uuid.UUID, number: int) -> None:
+    """End the provider's call of a receipt's attempt, where that runs in this process."""
     if _runner is not None and _pid == os.getpid():
-        _runner.stop(receipt_id)
+        _runner.stop(receipt_id, number)
 
 
 def running(receipt_id: uuid.UUID) -> Inflight | None:

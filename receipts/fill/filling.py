@@ -70,7 +70,7 @@ async def fill(
         prompt=prompt,
         provider=provider,
         client=client,
-        limits=limits or Limits(),
+        limits=limits or Limits.of(tool),
         on_draft=on_draft,
         facts=facts,
         budget_seconds=budget_seconds,

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from receipts.contracts import Tool
+
+#: Characters that one character of an argument may take: a pair of JSON escapes.
+ESCAPED = 12
+#: Bytes of a stream that one character may take: a token of two characters in an event of 350 bytes.
+STREAMED = 175
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -19,3 +26,12 @@ class Limits:
     """Characters of content and arguments together."""
     error_bytes: int = 64 * 1024
     """Body bytes read of an answer that is an HTTP error; more is left unread."""
+
+    @classmethod
+    def of(cls, tool: Tool) -> Limits:
+        """These, or more where the contract takes longer texts: nothing that fits it is too large."""
+        texts = sum(declared.get("maxLength", 0) for declared in tool.schema["properties"].values())
+        return cls(
+            content_chars=max(cls.content_chars, texts * ESCAPED),
+            wire_bytes=max(cls.wire_bytes, texts * STREAMED),
+        )

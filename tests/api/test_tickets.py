@@ -135,3 +135,11 @@ class TestChange:
     def test_refuses_by_name(self, api: Api, alice: User, changes: dict[str, str]) -> None:
         response = api(alice).patch(f"{TICKETS}/TCK-1008", changes, "application/json")
         assert (response.status_code, list(response.json()["fields"])) == (400, list(changes))
+
+
+def test_body_that_is_encoded_is_not_taken(api: Api, alice: User) -> None:
+    """Read as what it is not, it could be another request than the client meant."""
+    response = api(alice).post(
+        "/api/v1/tickets", "{}", content_type="application/json", headers={"content-encoding": "gzip"}
+    )
+    assert response.status_code == 415

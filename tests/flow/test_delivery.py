@@ -195,6 +195,15 @@ class TestNothingLeft:
 
 
 class TestNobodyKnows:
+    @pytest.mark.parametrize("words", ["200 ok fine", "251 will forward", "999 what", "hello i am garbage"])
+    def test_answer_to_the_whole_message_that_is_no_plain_no(
+        self, smtp: MailServer, delivery: Receipt, words: str
+    ) -> None:
+        """The server has it by then: "refused" would have it written a second time."""
+        smtp.answers["dot"] = words
+
+        assert said(deliver(delivery)) == ("failed", "outcome_unknown", None, False)
+
     @pytest.mark.parametrize("step", ["mail", "rcpt", "data", "dot"])
     def test_hung_up_on_the_way(self, smtp: MailServer, delivery: Receipt, step: str) -> None:
         smtp.answers[step] = HANG_UP

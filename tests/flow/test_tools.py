@@ -165,6 +165,23 @@ class TestCloseTicket:
 
 
 class TestEmailRequester:
+    @pytest.mark.parametrize("subject", ["=?utf-8?q?Hello=0D=0ABcc:_evil@x.org?=", "About =?UTF-8?B?SGVsbG8=?= you"])
+    def test_subject_that_mail_programs_would_show_as_another_is_refused(
+        self, at: Desk, desk: Provider, subject: str
+    ) -> None:
+        desk.fills(email_requester_v1=EMAIL | {"subject": subject})
+
+        refused = at.press("emails").json()
+
+        assert (refused["code"], refused["reason"]) == ("fill_invalid", "policy_subject")
+        assert not OutgoingEmail.objects.exists()
+
+    def test_long_message_of_escapes_fits(self, at: Desk, desk: Provider) -> None:
+        """As a server writes it that escapes what is not ASCII."""
+        desk.fills(email_requester_v1=EMAIL | {"body": "ü" * 4000})
+
+        assert at.press("emails").json()["status"] == "applied"
+
     def test_queues_the_message_with_its_delivery_in_one_commit(self, at: Desk, alice: User) -> None:
         told = at.press("emails").json()
 

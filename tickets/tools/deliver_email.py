@@ -49,7 +49,12 @@ def hand_over(arguments: Arguments, _receipt: Any) -> Applied:
         taken = backend.send_messages([mail])
     except smtplib.SMTPRecipientsRefused as refused:
         raise _refused(*refused.recipients.values()) from refused
-    except (smtplib.SMTPSenderRefused, smtplib.SMTPDataError, smtplib.SMTPHeloError) as refused:
+    except smtplib.SMTPDataError as answered:
+        # raised for anything but 250, and the server has the whole message by then: only a plain no is a no
+        if not 400 <= answered.smtp_code < 600:
+            raise
+        raise _refused((answered.smtp_code, answered.smtp_error)) from answered
+    except (smtplib.SMTPSenderRefused, smtplib.SMTPHeloError) as refused:
         raise _refused((refused.smtp_code, refused.smtp_error)) from refused
     except smtplib.SMTPNotSupportedError as refused:
         raise NotHandedOver("mail_refused", retryable=False) from refused

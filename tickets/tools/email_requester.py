@@ -6,6 +6,7 @@ telling the requester how it ended is what usually comes after closing.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from receipts.contracts import Applied, Arguments, Context, Effect, FollowOn, ReplayRule, Tool, ToolRefusal
@@ -37,6 +38,14 @@ def enqueue(arguments: Arguments, context: Context, receipt: Any) -> Applied:
     )
 
 
+#: An encoded word of RFC 2047: mail programs show what it stands for, so the requester would read another subject.
+_ENCODED_WORD = re.compile(r"=\?[^?\s]*\?[BbQq]\?")
+
+
+def subject_is_what_it_says(arguments: Arguments) -> str | None:
+    return "policy_subject" if _ENCODED_WORD.search(arguments["subject"]) else None
+
+
 EMAIL_REQUESTER = Tool(
     name="email_requester",
     version=1,
@@ -54,6 +63,7 @@ EMAIL_REQUESTER = Tool(
     subject_form=SUBJECT,
     read=ANY_TICKET,
     apply=enqueue,
+    policy=subject_is_what_it_says,
     # a message without its delivery's receipt is as wrong as one without its own
     evidence="""
         SELECT m.receipt_id, m.id FROM outbox m
