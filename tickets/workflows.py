@@ -12,11 +12,12 @@ from django.db import connection
 from receipts.workflows import Item, Workflow
 
 #: Another run, or a lead, is at this ticket with this tool, or the system retries it: a second draft would be one too
-#: many.
+#: many. Asked of each ticket's own receipts, which leaves the planner one index: it believes what was pending when it
+#: last counted, and set thousands of tickets against thousands of receipts once a large run was half open.
 _UNDER_WAY = """
-EXISTS (SELECT FROM tool_receipts r WHERE r.subject = t.id AND r.tool_name = %(tool)s
-          AND (r.status = 'pending'
+coalesce((SELECT bool_or(r.tool_name = %(tool)s AND (r.status = 'pending'
             OR r.status = 'failed' AND r.next_attempt_at IS NOT NULL AND r.created_at > %(retried)s))
+          FROM tool_receipts r WHERE r.subject = t.id), false)
 """
 
 # ── nightly_stale_tickets ────────────────────────────────────────────────────────────────────────────────────────

@@ -18,7 +18,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.utils import timezone
 
-from receipts import flow, queued, runs, tasks
+from receipts import flow, ledger, queued, runs, tasks
 from receipts.errors import FillFailed
 from receipts.models import Attempt, Receipt, Run, Schedule
 from receipts.workflows import Item
@@ -129,6 +129,9 @@ class TestStaleTickets:
                 list(choose(NOW))
         assert plan
         assert not [line for line in plan if "Seq Scan" in line], "\n".join(plan)
+        # receipts of the ticket alone: a join with all that are pending took a minute, once a large run was half open
+        assert any("receipt_by_subject" in line for line in plan), "\n".join(plan)
+        assert not [line for line in plan if "receipt_pending_by_deadline" in line], "\n".join(plan)
 
 
 @pytest.mark.usefixtures("desk")
@@ -357,6 +360,22 @@ class TestWorkers:
 
         assert Receipt.objects.count() == 12
         assert sorted(Run.objects.filter(parent=None).values_list("planned", flat=True)) == [0, 12]
+
+    def test_a_worker_that_was_held_up_opens_nothing_of_an_old_choice(self, nightly: list[str], desk: Provider) -> None:
+        """Frozen while it opened, its job put back and another run opened since: what it had in mind is theirs now."""
+        first = runs.choose(runs.open_now(NIGHTLY_STALE_TICKETS))
+        assert first is not None
+        runs.open_receipts(first, first.items[:5])
+        second = runs.choose(runs.open_now(NIGHTLY_STALE_TICKETS))
+        assert second is not None
+        assert {item.subject for item in second.items} == set(nightly) - {item.subject for item in first.items[:5]}
+
+        with pytest.raises(ledger.Outdated):
+            runs.open_receipts(first, first.items[5:])
+        runs.open_receipts(second, second.items)
+
+        subjects = list(Receipt.objects.values_list("subject", flat=True))
+        assert sorted(subjects) == sorted(nightly)
 
     def test_a_run_survives_the_worker_that_was_opening_it(
         self, nightly: list[str], desk: Provider, start: Callable[..., Worker]
