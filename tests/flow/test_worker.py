@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from procrastinate.exceptions import AlreadyEnqueued
 
 from receipts import flow, tasks
 from receipts.jobs import put_back
@@ -169,7 +171,8 @@ def test_the_minutes_work_has_places_of_its_own(start: Any, press: Presser, desk
             " WHERE id = (SELECT id FROM tool_receipts WHERE started_at IS NULL ORDER BY created_at DESC LIMIT 1)"
         )
         cursor.execute("ALTER TABLE tool_receipts ENABLE ALWAYS TRIGGER guard_transition")
-    tasks.sweep.defer(timestamp=0)
+    with suppress(AlreadyEnqueued):  # else the minute's own is waiting
+        tasks.sweep.defer(timestamp=0)
     connection.close()
 
     eventually(lambda: "failed" in statuses(), 10)
