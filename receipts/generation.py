@@ -1,8 +1,8 @@
 """Receipts that never happened, by the million: for measuring lists and charts on a ledger of years.
 
 Written by SQL past the flow but under the ledger's guards and constraints: runs, receipts, attempts and events as
-presses, schedules, retries and replays leave them, spread over a year with a day's tide, most of them by few people on few
-tickets. What they stand for (a follow-up, a mail) is not made, so `manage.py verify_ledger` would say so.
+presses, schedules, retries and replays leave them, spread over a year with a day's tide, most of them by few people on
+few tickets. What they stand for (a follow-up, a mail) is not made, so `manage.py verify_ledger` would say so.
 """
 
 from __future__ import annotations
@@ -177,7 +177,12 @@ INSERT INTO runs (id, workflow, trigger, actor_id, slot, started_at, finished_at
 SELECT p.id, p.workflow, 'schedule', %(scheduler)s, p.slot, p.slot, p.slot + interval '30 minutes',
   '{"app_version": "generated", "zone": "UTC"}'
 FROM unnest(%(nights)s::uuid[], %(slots)s::timestamptz[], %(workflows)s::text[]) AS p (id, slot, workflow)
-ON CONFLICT DO NOTHING RETURNING id
+ON CONFLICT DO NOTHING
+"""
+#: A night that another generation had has its run already.
+_THERE = """
+SELECT (SELECT r.id FROM runs r WHERE r.workflow = p.workflow AND r.slot = p.slot)
+FROM unnest(%(slots)s::timestamptz[], %(workflows)s::text[]) WITH ORDINALITY AS p (slot, workflow, n) ORDER BY n
 """
 _PLANNED = """
 UPDATE runs SET planned = (SELECT count(*) FROM runs held WHERE held.parent_id = runs.id) WHERE id = ANY (%(nights)s)
@@ -200,8 +205,8 @@ def generate(count: int, *, now: dt.datetime, operator: Any) -> Iterator[int]:
     given = _given(count, now, operator)
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_NIGHTS, given)
-        kept = {row[0] for row in cursor.fetchall()}  # a night that another generation had has its run already
-        _keep(given, kept)
+        cursor.execute(_THERE, given)
+        given["nights"] = [row[0] for row in cursor.fetchall()]
     batches = [(first, min(first + BATCH - 1, count)) for first in range(1, count + 1, BATCH)]
     done = 0
     with ThreadPoolExecutor(SESSIONS) as pool:
@@ -282,13 +287,6 @@ def _given(count: int, now: dt.datetime, operator: Any) -> dict[str, Any]:
         "code_from": [0, *code_to[:-1]],
         "code_to": [*code_to[:-1], 100],
     }
-
-
-def _keep(given: dict[str, Any], kept: set[Any]) -> None:
-    rows = zip(given["nights"], given["slots"], given["workflows"], given["night_tools"], strict=True)
-    left = [row for row in rows if row[0] in kept]
-    for position, name in enumerate(("nights", "slots", "workflows", "night_tools")):
-        given[name] = [row[position] for row in left]
 
 
 def _three(day: dt.datetime) -> dt.datetime:

@@ -57,7 +57,13 @@ class Run(models.Model):
             models.UniqueConstraint(fields=["workflow", "slot"], name="one_run_per_slot"),
             models.CheckConstraint(condition=Q(trigger__in=Trigger.values), name="run_trigger_known"),
         ]
-        indexes = [models.Index(fields=["workflow", "-started_at"], name="run_by_workflow")]
+        indexes = [
+            models.Index(fields=["workflow", "-started_at"], name="run_by_workflow"),
+            # almost all are presses, and whoever asks for the others would read those
+            models.Index(
+                fields=["trigger", "-id"], condition=~Q(trigger=Trigger.PRESS.value), name="run_by_trigger_but_presses"
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.workflow} {self.started_at:%Y-%m-%d %H:%M}"
@@ -495,3 +501,21 @@ class Circuit(models.Model):
 
     def __str__(self) -> str:
         return self.provider
+
+
+class SavedView(models.Model):
+    """A filter of the console's list of receipts, under a name. A note of its owner's, and no part of the ledger."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+", db_index=False)
+    name = models.TextField()
+    query = models.TextField(blank=True, help_text="the list's address parameters")
+    shared = models.BooleanField(default=False, db_index=False, help_text="everybody in the console sees it")
+
+    class Meta:
+        db_table = "saved_views"
+        default_permissions = ()  # whoever sees the list may keep views of it
+        constraints = [models.UniqueConstraint(fields=["owner", "name"], name="one_view_per_name")]
+        indexes = [models.Index(fields=["name"], condition=Q(shared=True), name="shared_view_by_name")]
+
+    def __str__(self) -> str:
+        return self.name

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils import timezone
@@ -16,9 +16,12 @@ from django.utils import timezone
 from receipts import errors
 from receipts.contracts import registry
 from receipts.errors import REASONS
-from receipts.filters import OUTCOMES
-from receipts.lifecycle import Outcome, Status
+from receipts.filters import OUTCOMES, of_contract
+from receipts.lifecycle import LIVE, Outcome, Status
+from receipts.models import Receipt, Trigger
 
+#: For failures whose code says it all.
+NO_REASON = "-"
 #: The errors that a settled row can hold.
 SETTLED = (
     errors.FillFailed,
@@ -80,10 +83,10 @@ class ErrorReasonFilter(Choice):
     title, parameter_name = "reason", "error_reason"
 
     def choices_of(self) -> Iterable[tuple[str, str]]:
-        return [(name, name) for name in REASONS]
+        return [(name, name) for name in REASONS] + [(NO_REASON, "none finer than the code")]
 
     def condition(self, value: str) -> Q:
-        return Q(status=Status.FAILED, error_reason=value)
+        return Q(status=Status.FAILED, error_reason=None if value == NO_REASON else value)
 
 
 class ToolFilter(Choice):
@@ -96,16 +99,62 @@ class ToolFilter(Choice):
         return Q(tool_name=value)
 
 
+class ContractFilter(Choice):
+    """The versions that are held here; another one is found by its tool."""
+
+    title, parameter_name = "contract", "contract"
+
+    def choices_of(self) -> Iterable[tuple[str, str]]:
+        return [(tool.contract, tool.contract) for tool in registry]
+
+    def condition(self, value: str) -> Q:
+        name, _, version = value.partition("@")
+        return of_contract(name, int(version))
+
+
 class AttentionFilter(Choice):
-    """Pending past the deadline: the sweep has not come by, or does not run."""
+    """What somebody should look at."""
 
     title, parameter_name = "attention", "attention"
 
     def choices_of(self) -> Iterable[tuple[str, str]]:
-        return [("overdue", "overdue")]
+        return [("overdue", "pending, overdue"), ("unresolved", "failed, unresolved")]
 
     def condition(self, value: str) -> Q:
-        return Q(status=Status.PENDING, deadline_at__lte=Now())
+        """Overdue: the sweep has not come by, or does not run. Unresolved: no replay has applied or is under way."""
+        if value == "overdue":
+            return Q(status=Status.PENDING, deadline_at__lte=Now())
+        live = Receipt.objects.filter(root_id=OuterRef("root_id"), status__in=LIVE)
+        return Q(~Exists(live), status=Status.FAILED)
+
+
+class ReplayFilter(Choice):
+    """Asked of the replays, which are few: asked of each original it took 8 s over ten million rows."""
+
+    title, parameter_name = "replay", "replay"
+
+    def choices_of(self) -> Iterable[tuple[str, str]]:
+        return [("has", "has a replay"), ("none", "has none"), ("is", "is a replay")]
+
+    def condition(self, value: str) -> Q:
+        if value == "is":
+            return Q(replay_of__isnull=False)
+        replayed = Q(pk__in=Receipt.objects.filter(replay_of__isnull=False).values("replay_of"))
+        return replayed if value == "has" else ~replayed
+
+
+class TriggerFilter(Choice):
+    """What started the run; a replay's receipt says it itself."""
+
+    title, parameter_name = "trigger", "trigger"
+
+    def choices_of(self) -> Iterable[tuple[str, str]]:
+        return list(Trigger.choices)
+
+    def condition(self, value: str) -> Q:
+        if value == Trigger.REPLAY:
+            return Q(replay_of__isnull=False)
+        return Q(run__trigger=value)
 
 
 class Recent(Choice):

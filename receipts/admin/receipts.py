@@ -12,48 +12,34 @@ from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 
 from receipts import ledger
-from receipts.admin import exports, lineage, planning, replaying, search, show
-from receipts.admin.attempt_columns import AttemptColumns
+from receipts.admin import (
+    exports,
+    last_night,
+    lineage,
+    overview,
+    planning,
+    replaying,
+    saved_views,
+    search,
+    show,
+    timeline,
+)
 from receipts.admin.filters import (
     AttentionFilter,
+    ContractFilter,
     ErrorCodeFilter,
     ErrorReasonFilter,
     OutcomeFilter,
     Recent,
+    ReplayFilter,
     ToolFilter,
+    TriggerFilter,
 )
-from receipts.admin.readonly import ReadOnlyAdmin, ReadOnlyInline
+from receipts.admin.readonly import ReadOnlyAdmin
 from receipts.admin.refusals import refuse
-from receipts.models import Attempt, AuditEvent, BulkReplay, BulkReplayItem, Receipt, Run
+from receipts.admin.typed_filters import RangeFilter, RunFilter, TicketFilter, UserFilter
+from receipts.models import Attempt, BulkReplay, BulkReplayItem, Receipt, Run
 from receipts.replay import PERMISSION
-
-
-class AttemptInline(AttemptColumns, ReadOnlyInline):
-    """The attempts that have ended, in their order: the timeline of the receipt."""
-
-    model = Attempt
-    verbose_name_plural = "Attempts"
-    ordering = ("attempt",)
-    fields = readonly_fields = ("attempt", "who", "started", "finished", "came_to", "what_happened", "gate")
-
-    @admin.display(description="stopped at gate")
-    def gate(self, attempt: Attempt) -> str:
-        return (attempt.model_decision or {}).get("gate") or show.EMPTY
-
-
-class EventInline(ReadOnlyInline):
-    """Who did what with this receipt."""
-
-    model = AuditEvent
-    verbose_name_plural = "Audit events"
-    ordering = ("at",)
-    fields = readonly_fields = ("when", "who", "verb", "detail")
-
-    def when(self, event: AuditEvent) -> str:
-        return show.moment(event.at)
-
-    def who(self, event: AuditEvent) -> str:
-        return event.actor.username if event.actor else "the system"
 
 
 @admin.register(Receipt)
@@ -76,15 +62,21 @@ class ReceiptAdmin(ReadOnlyAdmin):
         AttentionFilter,
         ErrorCodeFilter,
         ErrorReasonFilter,
-        ToolFilter,
         Recent,
+        RangeFilter,
+        UserFilter,
+        TicketFilter,
+        RunFilter,
+        ToolFilter,
+        ContractFilter,
+        TriggerFilter,
+        ReplayFilter,
     )
     list_select_related = ("user",)
     ordering = ("-created_at", "-id")
     search_fields = ("idempotency_key",)
     search_help_text = search.HELP
     actions = ("plan_replay",)
-    inlines = (AttemptInline, EventInline)
     fieldsets = (
         (
             "What happened",
@@ -109,6 +101,7 @@ class ReceiptAdmin(ReadOnlyAdmin):
                 )
             },
         ),
+        ("Timeline: attempts and events", {"fields": ("timeline",)}),
         (
             "Model decision: what the model proposed, and how it was judged",
             {"fields": ("proposed", "gate", "model", "provider_host", "finish_reason", "usage", "decision_record")},
@@ -136,11 +129,27 @@ class ReceiptAdmin(ReadOnlyAdmin):
     def get_urls(self) -> list[URLPattern]:
         site = self.admin_site
         own = [
+            path("overview/", site.admin_view(self.overview_view), name="receipts_receipt_overview"),
+            path("last-night/", site.admin_view(self.last_night_view), name="receipts_receipt_last_night"),
+            path("views/", site.admin_view(self.save_view), name="receipts_receipt_save_view"),
+            path("views/<int:view_id>/remove/", site.admin_view(self.forget_view), name="receipts_receipt_forget_view"),
             path("export/<str:name>/", site.admin_view(exports.export_list(self)), name="receipts_receipt_export"),
             path("<uuid:receipt_id>/replay/", site.admin_view(self.replay_view), name="receipts_receipt_replay"),
             path("<uuid:receipt_id>/retry/", site.admin_view(replaying.retry_view), name="receipts_receipt_retry"),
         ]
         return own + super().get_urls()
+
+    def overview_view(self, request: HttpRequest) -> HttpResponse:
+        return overview.view(self, request)
+
+    def last_night_view(self, request: HttpRequest) -> HttpResponse:
+        return last_night.view(self, request)
+
+    def save_view(self, request: HttpRequest) -> HttpResponse:
+        return saved_views.save(self, request)
+
+    def forget_view(self, request: HttpRequest, view_id: int) -> HttpResponse:
+        return saved_views.remove(self, request, view_id)
 
     def replay_view(self, request: HttpRequest, receipt_id: UUID) -> HttpResponse:
         return replaying.replay_view(request, receipt_id, media=self.media)
@@ -156,7 +165,8 @@ class ReceiptAdmin(ReadOnlyAdmin):
         """Whoever posts here without the permission is told so: Django would show the list as if nothing was asked."""
         if request.method == "POST" and not self.has_replay_permission(request):
             return refuse(request, "replay receipts in bulk", back=request.get_full_path())
-        shown: HttpResponse = super().changelist_view(request, extra_context)
+        saved = {"saved_views": saved_views.shown_to(request.user)}
+        shown: HttpResponse = super().changelist_view(request, saved | (extra_context or {}))
         return shown
 
     def change_view(
@@ -259,6 +269,10 @@ class ReceiptAdmin(ReadOnlyAdmin):
     def bulk_link(self, receipt: Receipt) -> SafeString | str:
         item = BulkReplayItem.objects.select_related("bulk").filter(new_receipt=receipt).first()
         return show.link(BulkReplay, item.bulk_id, str(item.bulk)) if item else show.EMPTY
+
+    @admin.display(description="by time")
+    def timeline(self, receipt: Receipt) -> SafeString:
+        return timeline.of(receipt)
 
     @admin.display(description="lineage")
     def lineage(self, receipt: Receipt) -> SafeString | str:
