@@ -140,11 +140,13 @@ def queue(
     body: Mapping[str, Any],
     trigger: Trigger,
     parent_run_id: uuid.UUID | None,
+    beside: Callable[[], None] | None = None,
 ) -> Receipt:
     """Press for a service: open a receipt that a worker begins, with its job, under the workflow's run.
 
     The same key again is answered with its receipt as it is, and runs nothing: what failed, the system retries. No
-    throttle, which is for people and their scripts.
+    throttle, which is for people and their scripts. `beside` runs in the transaction that opens the receipt, and may
+    still undo it.
 
     Raises: PermissionDenied, NotFound, InvalidRequest, IdempotencyKeyReused.
     """
@@ -163,7 +165,13 @@ def queue(
         begun=time.monotonic(),
         parent_run_id=parent_run_id,
     )
-    context, receipt = ledger.open_receipt(press.opening, enqueue_attempt)
+
+    def enqueue(opened: Receipt) -> None:
+        if beside is not None:
+            beside()
+        enqueue_attempt(opened)
+
+    context, receipt = ledger.open_receipt(press.opening, enqueue)
     if context is None:
         raise NotFound
     if receipt is None:

@@ -478,6 +478,20 @@ class Schedule(models.Model):
         return f"{self.workflow} at {self.cron} ({self.zone})"
 
 
+class Choice(models.Model):
+    """How often a workflow's subjects have been chosen. What an earlier choice had in mind is not opened any more."""
+
+    workflow = models.TextField(primary_key=True, db_collation="C")
+    number = models.PositiveIntegerField()
+
+    class Meta:
+        db_table = "workflow_choices"
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.workflow} #{self.number}"
+
+
 class Circuit(models.Model):
     """What the workers know together of a provider that does not answer. No row: nothing speaks against it."""
 

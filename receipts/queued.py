@@ -188,7 +188,8 @@ def _continue(
     taken: attempts.Place, receipt: Receipt, given: presses.Input | InputExpired, begun: float
 ) -> Inflight | None:
     """Run an attempt that has begun; where it cannot run, it is settled here."""
-    if receipt.replay_of_id is not None and receipt.attempt == 1 and not receipt.user.has_perm(PERMISSION):
+    on_their_own = receipt.actor_id == receipt.user_id  # not where somebody else retried it
+    if receipt.replay_of_id is not None and on_their_own and not receipt.user.has_perm(PERMISSION):
         denied = ledger.Event(verb=Verb.ACCESS_REFUSED, actor_id=receipt.user_id, detail={"action": "replay"})
         _refuse(receipt, PermissionDenied(reason="role_taken"), denied)
         return None

@@ -12,6 +12,7 @@ import logging
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -99,6 +100,8 @@ class Plan:
     workflow: Workflow
     user: Any
     """The service user, with its permissions read."""
+    choice: int
+    """Which choice of the workflow this is: a later one ends it."""
     items: Sequence[Item]
 
 
@@ -118,19 +121,21 @@ def choose(run_id: uuid.UUID) -> Plan | None:
     if _superseded(run):
         ledger.finish_run(run.pk, as_it_stands=True)
         return None
+    choice = ledger.choose_anew(run.workflow)
     opened = set(Receipt.objects.filter(run__parent=run).values_list("subject", flat=True))
     items = [item for item in workflow.subjects(run.started_at) if item.subject not in opened]
     if not ledger.plan_run(run.pk, len(opened) + len(items)):
         return None
     user = workflows.scheduler()
     user.has_perm("receipts.file_followup")  # read once, for all that follow
-    return Plan(run=run, workflow=workflow, user=user, items=items)
+    return Plan(run=run, workflow=workflow, user=user, choice=choice, items=items)
 
 
 def open_receipts(plan: Plan, items: Iterable[Item]) -> list[ReceiptsError]:
     """Open a queued receipt with its job for each item, each in its own transaction. What could not be opened, as said.
 
-    A subject that is gone meanwhile is left out. Raises: PermissionDenied, DatabaseUnavailable; the run waits.
+    A subject that is gone meanwhile is left out. Raises: PermissionDenied, DatabaseUnavailable, and the run waits;
+    ledger.Outdated, when a worker that was held up comes back to a choice that was made again since.
     """
     refused: list[ReceiptsError] = []
     for item in items:
@@ -143,6 +148,7 @@ def open_receipts(plan: Plan, items: Iterable[Item]) -> list[ReceiptsError]:
                 body=item.body,
                 trigger=Trigger(plan.run.trigger),
                 parent_run_id=plan.run.pk,
+                beside=partial(ledger.must_be_chosen, plan.run.workflow, plan.choice),
             )
         except NotFound:
             log.warning("run %s: %s is gone", plan.run.pk, item.subject)

@@ -83,7 +83,15 @@ async def run_workflow(run_id: str) -> None:
             if time.monotonic() > until:
                 return
 
-    await asyncio.gather(*(lane() for _ in range(LANES)))
+    try:
+        async with asyncio.TaskGroup() as lanes:
+            for _ in range(LANES):
+                lanes.create_task(lane())
+    except ExceptionGroup as broken:
+        if broken.subgroup(ledger.Outdated) is None:
+            raise broken.exceptions[0] from None
+        log.warning("run %s: its workflow was chosen for again elsewhere; nothing more is opened here", run_id)
+        return
     is_all = sum(taken) == len(plan.items)
     if not is_all and sum(taken) > len(refused):  # else the next part would get no further than this one
         await place.in_settler(partial(enqueue_run, plan.run.pk, plan.run.workflow, goes_on=True))

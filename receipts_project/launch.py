@@ -66,6 +66,7 @@ class Launcher:
         """Running, in the order in which they were started; stopped in the opposite order."""
         self.signals = 0
         self.revived = 0
+        self.workers_revived = 0
         """How often PostgreSQL was started again."""
         self.revived_at = float("-inf")
 
@@ -229,13 +230,17 @@ class Launcher:
         self.say(f"PostgreSQL had ended ({words}) and was started again")
 
     def revive_worker(self) -> None:
-        """The web process reconnects; a worker ends with its database."""
-        if time.monotonic() > self.revived_at + REVIVAL_SECONDS:
-            return
+        """Start the worker again where it ended: with its database, or by itself, a few times.
+
+        Raises: LaunchError where it ends again and again.
+        """
         for place, child in enumerate(self.children):
             if child.name == "worker" and child.ended:
+                self.workers_revived += time.monotonic() > self.revived_at + REVIVAL_SECONDS
+                if self.workers_revived > REVIVALS:
+                    raise LaunchError(failure(child))
                 self.children[place] = self.begin_worker()
-                self.say("the worker had ended with it and was started again")
+                self.say("the worker had ended and was started again")
 
     # ── stopping
     # ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -21,6 +21,7 @@ import psycopg
 import pytest
 
 from receipts_project import embedded_postgres as embedded
+from receipts_project.launch import REVIVALS
 
 pytestmark = pytest.mark.processes
 ROOT = Path(__file__).resolve().parent.parent
@@ -149,7 +150,7 @@ def processes() -> Iterator[tuple[int, int, str]]:
 
 
 def wait_until(holds) -> None:
-    give_up_at = time.monotonic() + 20
+    give_up_at = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < give_up_at
         time.sleep(0.05)
@@ -300,7 +301,12 @@ class TestRun:
         assert worker not in [pid for pid, _, _ in processes()]
         assert "Traceback" not in (instance.data_dir / "logs" / "worker.log").read_text()
 
-    def test_a_worker_that_ends_by_itself_is_named(self, instance):
+    def test_a_killed_worker_is_started_again_a_few_times_and_then_named(self, instance):
+        for _ in range(REVIVALS):
+            killed = child(instance, "manage.py worker")
+            os.kill(killed, signal.SIGKILL)
+            wait_until(lambda gone=killed: workers(instance) - {gone})
+            assert instance.get("/readyz") == 200
         os.kill(child(instance, "manage.py worker"), signal.SIGKILL)
         assert instance.wait() == 1
         assert "worker ended (signal SIGKILL)" in instance.said
@@ -346,6 +352,10 @@ class TestRun:
                 other.signal_group(signal.SIGKILL)
             embedded.wait_until_down(embedded.place_of(other_dir), 20)
             embedded.remove(other_dir)
+
+
+def workers(instance: Instance) -> set[int]:
+    return {pid for pid, group, said in processes() if group == instance.process.pid and "manage.py worker" in said}
 
 
 def child(instance: Instance, command: str) -> int:

@@ -11,13 +11,14 @@ from receipts.ledger.events import Event, purge_sealed_inputs, record
 from receipts.ledger.opening import Enqueue, Opening, begin, open_follow_on, open_receipt, reopen
 from receipts.ledger.replaying import Lost, newest_replay, next_replay_no, open_replay
 from receipts.ledger.rows import context, find, holds, last_attempt, live_in_lineage, overdue, overdue_ids, read
-from receipts.ledger.runs import Count, counts_of, finish_run, open_run, plan_run
+from receipts.ledger.runs import Count, Outdated, choose_anew, counts_of, finish_run, must_be_chosen, open_run, plan_run
 from receipts.ledger.sealed import reseal
 from receipts.ledger.settling import Decision, Fenced, abandon, apply, settle_failed
 
 __all__ = [
-    "Count", "Decision", "Enqueue", "Event", "Fenced", "Lost", "Opening", "abandon", "apply", "begin", "context",
-    "counts_of", "find", "finish_run", "holds", "last_attempt", "live_in_lineage", "newest_replay", "next_replay_no",
-    "open_follow_on", "open_receipt", "open_replay", "open_run", "overdue", "overdue_ids", "plan_run",
-    "purge_sealed_inputs", "read", "record", "reopen", "reseal", "settle_failed",
+    "Count", "Decision", "Enqueue", "Event", "Fenced", "Lost", "Opening", "Outdated", "abandon", "apply", "begin",
+    "choose_anew", "context", "counts_of", "find", "finish_run", "holds", "last_attempt", "live_in_lineage",
+    "must_be_chosen", "newest_replay", "next_replay_no", "open_follow_on", "open_receipt", "open_replay", "open_run",
+    "overdue", "overdue_ids", "plan_run", "purge_sealed_inputs", "read", "record", "reopen", "reseal",
+    "settle_failed",
 ]  # fmt: skip

@@ -66,6 +66,39 @@ def open_run(
         return run_id
 
 
+class Outdated(Exception):
+    """The workflow's subjects have been chosen again since: what the earlier choice had in mind is not opened."""
+
+
+_CHOOSE_ANEW = """
+INSERT INTO workflow_choices AS known (workflow, number) VALUES (%(workflow)s::text, 1)
+ON CONFLICT (workflow) DO UPDATE SET number = known.number + 1
+RETURNING number
+"""
+
+_STILL_CHOSEN = """
+SELECT number FROM workflow_choices WHERE workflow = %(workflow)s::text AND number = %(number)s::int FOR SHARE
+"""
+
+
+def choose_anew(workflow: str) -> int:
+    """Begin to choose a workflow's subjects: the choice's number, which every opening names.
+
+    Waits for openings of the choice before, so that what it opened is seen; afterwards it opens nothing more, whatever
+    held up the process that made it.
+    """
+    row = fetch_row(_CHOOSE_ANEW, {"workflow": workflow})
+    assert row is not None  # noqa: S101 - for the type checker
+    number: int = row[0]
+    return number
+
+
+def must_be_chosen(workflow: str, number: int) -> None:
+    """Hold the choice while the caller's transaction opens what it chose. Raises: Outdated."""
+    if fetch_row(_STILL_CHOSEN, {"workflow": workflow, "number": number}) is None:
+        raise Outdated(f"{workflow} #{number}")
+
+
 def plan_run(run_id: uuid.UUID, planned: int) -> bool:
     """Say how many receipts the run sets out to open. False: it has finished, and nothing may be opened for it."""
     return bool(Run.objects.filter(pk=run_id, finished_at__isnull=True).update(planned=planned))

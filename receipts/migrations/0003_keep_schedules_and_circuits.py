@@ -33,6 +33,14 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        migrations.CreateModel(
+            name="Choice",
+            fields=[
+                ("workflow", models.TextField(db_collation="C", primary_key=True, serialize=False)),
+                ("number", models.PositiveIntegerField()),
+            ],
+            options={"db_table": "workflow_choices", "default_permissions": ()},
+        ),
         migrations.AddField(
             model_name="run",
             name="planned",

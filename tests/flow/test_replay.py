@@ -117,6 +117,24 @@ class TestReplay:
         assert settled is not None
         assert settled.status == "applied"
 
+    def test_system_does_not_continue_it_for_somebody_whose_role_was_taken(
+        self, failed: Receipt, operator: User, desk: Provider
+    ) -> None:
+        desk.fails(500)
+        waiting = replay(user=operator, receipt=failed, reason=WHY, queued=True).receipt
+        first = queued.begin_queued(waiting.pk, 1)
+        assert first is not None
+        assert first.future.result(20).next_attempt_at is not None  # type: ignore[union-attr]
+        operator.groups.clear()
+        desk.says(GOOD)
+
+        assert queued.retry_unwatched(waiting.pk, 1) is None
+
+        row = ledger.read(waiting.pk)
+        assert row is not None
+        assert (row.error_code, row.error_reason) == ("permission_denied", "role_taken")
+        assert Followup.objects.count() == 0
+
     def test_reason_is_required_and_redacted(self, failed: Receipt, operator: User) -> None:
         for reason in ("", "  \n", None, "x" * 501):
             with pytest.raises(errors.InvalidRequest) as wrong:

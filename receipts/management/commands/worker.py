@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -13,11 +14,16 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 from procrastinate.contrib.django import app
+from procrastinate.exceptions import ConnectorException
 
 from receipts import checks, clock, jobs, runner
 
+log = logging.getLogger(__name__)
+
 #: As the web process: an attempt ends within 30 s; settling it takes moments.
 DRAIN_SECONDS = 35.0
+#: How often a worker comes back to a queue that it lost, and how long it waits before.
+COMEBACKS, COMEBACK_SECONDS = 5, 2.0
 #: The sweep, the tick, the recovery and the purge, each in a place that attempts cannot take.
 HOUSEKEEPERS = 4
 
@@ -65,24 +71,37 @@ class Command(BaseCommand):
             stop_on_signals(workers)
             await asyncio.wait(workers, return_when=asyncio.FIRST_COMPLETED)  # one that breaks takes the other along
             for worker in workers:
-                worker.cancel()
+                if not worker.cancelling():  # a second time would end what it lets end
+                    worker.cancel()
             for ended in await asyncio.gather(*workers, return_exceptions=True):
                 if isinstance(ended, Exception):
                     raise ended
 
 
 async def carry(queue: str, *, name: str, concurrency: int) -> None:
-    """Work on a queue until cancelled; then take nothing new, and let what is under way end."""
-    await app.run_worker_async(
-        queues=[queue],
-        name=name,
-        concurrency=concurrency,
-        shutdown_graceful_timeout=DRAIN_SECONDS,
-        fetch_job_polling_interval=1.0,
-        # the receipt is the history; a table of finished jobs only slows the queue down
-        delete_jobs="successful",
-        install_signal_handlers=False,
-    )
+    """Work on a queue until cancelled; then take nothing new, and let what is under way end.
+
+    Who was frozen or cut off from the database may find itself struck off the list of workers: it comes back under a new
+    number, a few times. Raises: ConnectorException where that does not help.
+    """
+    for left in reversed(range(COMEBACKS)):
+        try:
+            await app.run_worker_async(
+                queues=[queue],
+                name=name,
+                concurrency=concurrency,
+                shutdown_graceful_timeout=DRAIN_SECONDS,
+                fetch_job_polling_interval=1.0,
+                # the receipt is the history; a table of finished jobs only slows the queue down
+                delete_jobs="successful",
+                install_signal_handlers=False,
+            )
+            return
+        except ConnectorException as error:
+            if not left:
+                raise
+            log.warning("the queue was lost (%s); coming back to it", type(error.__cause__ or error).__name__)
+            await asyncio.sleep(COMEBACK_SECONDS)
 
 
 def stop_on_signals(workers: list[asyncio.Task[None]], say: Callable[[], None] | None = None) -> None:
