@@ -56,6 +56,13 @@ def jobs() -> int:
         return count
 
 
+def workers() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM procrastinate_workers")
+        count: int = cursor.fetchone()[0]
+        return count
+
+
 def test_files_what_was_queued_over_http(start: Any, alice: User, desk: Provider) -> None:
     web = Web(user=alice, provider_url=desk.url)
     try:
@@ -108,16 +115,21 @@ def test_retries_what_nobody_watches(start: Any, press: Presser, desk: Provider)
 
 
 def test_sigterm_lets_attempts_end_and_gives_the_rest_back(start: Any, press: Presser, desk: Provider) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM procrastinate_workers")  # of other tests, which were killed
     desk.gate.clear()
     queue(press, 3)
     worker = start(MAX_IN_FLIGHT="2")
     desk.wait_for_calls(2)
+    assert workers() == 2
     worker.signal(signal.SIGTERM)
+    eventually(lambda: workers() == 1)  # the one that keeps house has ended; the other waits for its attempts
     desk.gate.set()
 
     assert worker.wait() == 0
 
     assert sorted(statuses()) == ["applied", "applied", "pending"]
+    assert jobs() == 1  # of the third
     start()
     eventually(lambda: statuses() == ["applied"] * 3)
     assert desk.calls == 3

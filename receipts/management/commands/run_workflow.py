@@ -96,7 +96,8 @@ class Command(BaseCommand):
             # the worker ends first when a signal has stopped it, or with an error
             await asyncio.wait((worker, watcher), return_when=asyncio.FIRST_COMPLETED)
             for task in (worker, watcher):
-                task.cancel()
+                if not task.cancelling():  # a second time would end what the worker lets end
+                    task.cancel()
             for ended in await asyncio.gather(worker, watcher, return_exceptions=True):
                 if isinstance(ended, Exception):
                     raise ended
