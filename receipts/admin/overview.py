@@ -34,8 +34,8 @@ HOUR = dt.timedelta(hours=1)
 TOP = 10
 #: From the ground up.
 KINDS = ("applied", "retryable", "failed", "pending")
-#: Of the drawing, in its own units.
-HEIGHT, BAR, GAP = 160, 10, 2
+#: Of the drawing, in its own units: a week's bars fit a laptop's width, a day's are not as broad as they could be.
+HEIGHT, WIDTH, BROADEST = 160, 1000, 25
 
 #: One pass: causes by hour, and over all of it the quantiles of the fill.
 _FIGURES = """
@@ -201,6 +201,7 @@ def _asked(sql: str, rows: QuerySet[Receipt], columns: tuple[str, ...], *more: A
 def _chart(hours: list[Hour]) -> dict[str, Any]:
     """Bars as rectangles of whole numbers; each says in words what it stands for."""
     tallest = max((hour.total for hour in hours), default=0) or 1
+    step = max(3, min(BROADEST, WIDTH // max(1, len(hours))))
     bars = []
     for number, hour in enumerate(hours):
         top = HEIGHT
@@ -209,18 +210,18 @@ def _chart(hours: list[Hour]) -> dict[str, Any]:
                 continue
             height = max(1, round(HEIGHT * hour.counts[kind] / tallest))
             top -= height
-            bars.append({"x": number * (BAR + GAP), "y": max(0, top), "height": height, "kind": kind})
+            bars.append({"x": number * step, "y": max(0, top), "height": height, "kind": kind})
     days = [
-        {"x": number * (BAR + GAP), "label": f"{hour.begin:%d %b}"}
+        {"x": number * step, "label": f"{hour.begin:%d %b}"}
         for number, hour in enumerate(hours)
         if hour.begin.hour == 0 or not number
     ]
     if len(days) > 1 and days[1]["x"] - days[0]["x"] < 60:  # type: ignore[operator]
         days.pop(0)
     return {
-        "width": len(hours) * (BAR + GAP),
+        "width": len(hours) * step,
         "height": HEIGHT,
-        "bar": BAR,
+        "bar": step - 1,
         "tallest": tallest,
         "bars": bars,
         "days": days,
