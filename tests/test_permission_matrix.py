@@ -361,7 +361,8 @@ def outcome(response: Any) -> str:
 TABLES = (
     "tool_receipts", "attempts", "runs", "sealed_inputs", "bulk_replays", "bulk_replay_items", "circuits",
     "schedules", "tickets", "messages", "followups", "resolutions", "outbox", "members", "notes_drafts",
-    "saved_views", "users", "users_groups", "auth_group", "auth_group_permissions", "knox_authtoken", "procrastinate_jobs",
+    "saved_views", "users", "users_groups", "auth_group", "auth_group_permissions", "knox_authtoken",
+    "procrastinate_jobs",
 )  # fmt: skip
 
 
