@@ -81,8 +81,8 @@ class Command(BaseCommand):
 async def carry(queue: str, *, name: str, concurrency: int) -> None:
     """Work on a queue until cancelled; then take nothing new, and let what is under way end.
 
-    Who was frozen or cut off from the database may find itself struck off the list of workers: it comes back under a new
-    number, a few times. Raises: ConnectorException where that does not help.
+    Who was frozen or cut off from the database may find itself struck off the list of workers: it comes back under a
+    new number, a few times. Raises: ConnectorException where that does not help.
     """
     for left in reversed(range(COMEBACKS)):
         try:
