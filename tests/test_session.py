@@ -36,7 +36,7 @@ def test_the_database_url_is_heard_last():
 
 def test_migrations_wait_for_their_locks():
     options = session_options("", lock_timeout_ms=2000, arguments=["manage.py", "migrate", "--no-input"])
-    assert options == "-c lock_timeout=0 -c idle_in_transaction_session_timeout=0"
+    assert options == "-c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c jit=off"
 
 
 @pytest.mark.processes

@@ -7,7 +7,7 @@ million receipts, one over a week a third of a second.
 from __future__ import annotations
 
 import datetime as dt
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
@@ -37,17 +37,15 @@ KINDS = ("applied", "retryable", "failed", "pending")
 #: Of the drawing, in its own units: a week's bars fit a laptop's width, a day's are not as broad as they could be.
 HEIGHT, WIDTH, BROADEST = 160, 1000, 25
 
-#: One pass: causes by hour, and over all of it the quantiles of the fill.
-_FIGURES = """
-WITH listed AS MATERIALIZED ({rows})
-SELECT date_trunc('hour', created_at, 'UTC'), status, retryable, error_code, error_reason, count(*), NULL::float8[], 0
-FROM listed GROUP BY 1, 2, 3, 4, 5
-UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, count(fill_ms),
-  percentile_cont(ARRAY[0.5, 0.9, 0.95, 0.99]) WITHIN GROUP (ORDER BY fill_ms), max(fill_ms)
-FROM listed
-"""
-_COLUMNS = ("created_at", "status", "retryable", "error_code", "error_reason", "fill_ms")
+#: Milliseconds: how finely fills are told apart. Sorting each of 200,000 exactly took as long as reading them.
+STEP = 50
+
+#: One pass over a week of rows; the causes come from the partial index of failed ones.
+_HOURS = f"""
+SELECT date_bin('1 hour', created_at, '2000-01-01 00:00Z'), status, retryable, fill_ms / {STEP}, count(*)
+FROM ({{rows}}) listed GROUP BY 1, 2, 3, 4
+"""  # noqa: S608 - numbers of ours
+_CAUSES = "SELECT error_code, error_reason, count(*) FROM ({rows}) listed GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT %s"
 
 #: By age; a queued receipt's begins with its row.
 AGES = (
@@ -96,7 +94,8 @@ def view(model_admin: admin.ModelAdmin[Receipt], request: HttpRequest) -> HttpRe
         raise BadRequest("The list does not know such a filter.") from None
     now = timezone.now()
     window = _window(listed, now)
-    hours, causes, fill = _figures(listed.queryset, window)
+    within = listed.queryset.filter(created_at__gte=window.begin, created_at__lt=window.end)
+    hours, fill = _hours(within, window)
     query = listed.get_query_string()
     context = {
         **model_admin.admin_site.each_context(request),
@@ -115,7 +114,7 @@ def view(model_admin: admin.ModelAdmin[Receipt], request: HttpRequest) -> HttpRe
         "chart": _chart(hours),
         "hours": [_hour_row(listed, hour) for hour in reversed(hours) if hour.total],
         "totals": {kind: sum(hour.counts[kind] for hour in hours) for kind in KINDS},
-        "causes": [_cause_row(listed, *cause) for cause in causes],
+        "causes": [_cause_row(listed, *cause) for cause in _causes(within)],
         "fill": fill,
         "pending": _ages(listed.queryset, now),
     }
@@ -135,40 +134,44 @@ def _window(listed: Any, now: dt.datetime) -> Window:
     return Window(begin=max(wanted, end - MOST), end=end, cut=wanted < end - MOST)
 
 
-def _figures(
-    rows: QuerySet[Receipt], window: Window
-) -> tuple[list[Hour], list[tuple[str, str | None, int]], dict[str, int] | None]:
-    within = rows.filter(created_at__gte=window.begin, created_at__lt=window.end)
+def _hours(rows: QuerySet[Receipt], window: Window) -> tuple[list[Hour], dict[str, int] | None]:
+    """Every hour of the window, and the quantiles of the fill over all of it."""
     hours: dict[dt.datetime, Hour] = {}
     at = window.begin.replace(minute=0, second=0, microsecond=0)
     while at < window.end:
         hours[at] = Hour(begin=at)
         at += HOUR
-    causes: dict[tuple[str, str | None], int] = defaultdict(int)
-    fill = None
-    for hour, status, retryable, code, reason, count, quantiles, longest in _asked(_FIGURES, within, _COLUMNS):
-        if hour is None:
-            fill = _fill(count, quantiles, longest)
-            continue
-        kind = _kind(status, retryable)
-        hours[hour].counts[kind] += count
-        if status == Status.FAILED:
-            causes[code, reason] += count
-    top = sorted(causes.items(), key=lambda pair: -pair[1])[:TOP]
-    return list(hours.values()), [(code, reason, count) for (code, reason), count in top], fill
+    fills: Counter[int] = Counter()
+    for hour, status, retryable, step, count in _asked(_HOURS, rows, ("created_at", "status", "retryable", "fill_ms")):
+        hours[hour].counts[_kind(status, retryable)] += count
+        if step is not None:
+            fills[step] += count
+    return list(hours.values()), _quantiles(fills)
+
+
+def _causes(rows: QuerySet[Receipt]) -> list[tuple[str, str | None, int]]:
+    found = _asked(_CAUSES, rows.filter(status=Status.FAILED), ("error_code", "error_reason"), TOP)
+    return [(code, reason, count) for code, reason, count in found]
+
+
+def _quantiles(fills: Counter[int]) -> dict[str, int] | None:
+    """Milliseconds, rounded up to the step: “half within”."""
+    total, seen = fills.total(), 0
+    if not total:
+        return None
+    told = {"count": total}
+    wanted = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("max", 1.0)]
+    for step, count in sorted(fills.items()):
+        seen += count
+        while wanted and seen >= wanted[0][1] * total:
+            told[wanted.pop(0)[0]] = (step + 1) * STEP
+    return told
 
 
 def _kind(status: str, retryable: bool | None) -> str:
     if status == Status.PENDING:
         return "pending"
     return {Outcome.OK: "applied", Outcome.RETRYABLE: "retryable"}.get(outcome(status, retryable), "failed")  # type: ignore[arg-type]
-
-
-def _fill(count: int, quantiles: list[float] | None, longest: int | None) -> dict[str, int] | None:
-    if not count or quantiles is None:
-        return None
-    p50, p90, p95, p99 = (round(value) for value in quantiles)
-    return {"count": count, "p50": p50, "p90": p90, "p95": p95, "p99": p99, "max": int(longest or 0)}
 
 
 def _ages(rows: QuerySet[Receipt], now: dt.datetime) -> list[dict[str, Any]]:
