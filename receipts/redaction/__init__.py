@@ -10,7 +10,8 @@ typed. Each works on what the one before left, in the order of `_FINDERS`, so a 
 not a phone.
 
 How it stays linear: no pattern may rescan what it has refused. Repetitions are possessive (`++`) or bounded,
-and what a pattern cannot say so is checked in Python after the match.
+and what a pattern cannot say so is checked in Python after the match. Never a possessive group: before 3.11.5 Python's
+`(?:…)*+` keeps what its last, failed round has read (python/cpython#106052).
 """
 
 from __future__ import annotations

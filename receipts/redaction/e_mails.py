@@ -10,7 +10,7 @@ from receipts.redaction.reading import Span
 _AT = re.compile(r"@| ?[\[({] ?at ?[\])}] ?", re.IGNORECASE)
 _DOT = r"(?:\.| ?[\[({] ?dot ?[\])}] ?)"
 _LABEL = r"[\w\u0300-\u036f-]{1,63}"  # a decomposed umlaut is a letter and a combining mark
-_DOMAIN = re.compile(rf"{_LABEL}(?:{_DOT}{_LABEL}){{1,10}}+|\[(?:IPv6:)?[0-9A-Fa-f.:]{{3,45}}\]", re.IGNORECASE)
+_DOMAIN = re.compile(rf"{_LABEL}(?:{_DOT}{_LABEL}){{1,10}}|\[(?:IPv6:)?[0-9A-Fa-f.:]{{3,45}}\]", re.IGNORECASE)
 _LAST_LABEL = re.compile(r"[^.\s\])}]+$")
 _TOP_LEVEL = re.compile(r"(?:xn--[a-z0-9-]{2,59}|[a-z]{2,63}|[^\W\d_a-z]{2,63})", re.IGNORECASE)
 _LOCAL_BACKWARDS = re.compile(r"[\w\u0300-\u036f.+%!#$*^~'’-]{1,256}")

@@ -25,12 +25,12 @@ _NUMBERS = re.compile(
     r"|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?![0-9:])"
     r"|[0-9]{1,2}([-/.])[0-9]{1,2}\1(?:19|20)?[0-9]{2}(?![-/.]?[0-9])"
     r"|(?:0|[1-9][0-9]{0,2})(?:\.(?:0|[1-9][0-9]{0,2})){3}(?![0-9]|\.[0-9])"
-    rf"|(?P<run>(?:\+ ?\(?|\(\+?)?[0-9]++(?:{_BETWEEN}(?!{_ISO_DATE})[0-9]++)*+))"
+    rf"|(?P<run>(?:\+ ?\(?|\(\+?)?[0-9]++(?:{_BETWEEN}(?!{_ISO_DATE})[0-9]++)*))"
 )
 #: Characters of the longest number people write, brackets and all.
 _LONGEST = 40
 #: The rest of a number that a mail program broke: in groups as phones have, up to the end of the number.
-_NEXT_LINE = re.compile(rf"\)?{WRAP}[0-9]{{2,8}}(?:[ .\-‐-―−][0-9]{{2,8}}){{0,4}}+(?![0-9])")
+_NEXT_LINE = re.compile(rf"\)?{WRAP}[0-9]{{2,8}}(?=((?:[ .\-‐-―−][0-9]{{2,8}}){{0,4}}))\1(?![0-9])")
 _OF_AN_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*-$")  # the TCK- of TCK-1008, the INV- of INV-2026-0012345
 _HARD_BREAK = re.compile(r" [-‐-―−/] |\. | {2,}|(?<=[0-9])/(?=\+|0[1-9][0-9])")
 _SOFT_BREAK = re.compile(r" (?=0[1-9]|\()")

@@ -10,7 +10,7 @@ from receipts.redaction.reading import Span
 
 _PEM_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = re.compile(r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_BODY = re.compile(r"(?:\s|\\[nr])*+(?:[A-Za-z-]{2,20}: [^\n]{0,120}\n\s*+)*+[A-Za-z0-9+/=]{16}")
+_PEM_BODY = re.compile(r"(?:\s|\\[nr])*(?:[A-Za-z-]{2,20}: [^\n]{0,120}\n\s*+)*[A-Za-z0-9+/=]{16}")
 
 
 def private_keys(text: str) -> Iterator[Span]:
