@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -109,9 +110,10 @@ def pending(user: User, *, ticket: str = "TCK-1008", seconds: float = 30.0, **fi
     return receipt
 
 
-def failed(user: User, error: ReceiptsError, **fields: Any) -> Receipt:
-    """A receipt that failed with this error."""
-    settled = ledger.settle_failed(pending(user, **fields), error, replayable=True)
+def failed(user: User, error: ReceiptsError, *, answered: bool = False, **fields: Any) -> Receipt:
+    """A receipt that failed with this error; `answered`: by a model whose answer was refused."""
+    decision = replace(DECISION, arguments=None) if answered else None
+    settled = ledger.settle_failed(pending(user, **fields), error, replayable=True, decision=decision)
     assert settled is not None
     return settled
 

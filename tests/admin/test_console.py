@@ -176,7 +176,7 @@ class TestList:
     def test_says_what_happened_as_the_leads_pages_do(
         self, console: Console, auditor: User, alice: User, error: ReceiptsError
     ) -> None:
-        receipt = factories.failed(alice, error)
+        receipt = factories.failed(alice, error, answered=isinstance(error, ArgMismatch))
         said = explain(error.code, error.reason)
         for client, address in ((console(auditor), page(receipt)), (console(alice), f"/receipts/{receipt.pk}")):
             text = html.unescape(client.get(address).content.decode())
