@@ -81,7 +81,7 @@ SELECT n, at, u, w, x, y, parent,
        (ms || '7' || substr(g, 8, 3) || '9' || substr(h, 14, 15))::uuid AS first_attempt_id,
        CASE WHEN parent IS NULL THEN (%(people)s::uuid[])[1 + floor(v * v * %(people_count)s)::int]
             ELSE %(scheduler)s::uuid END AS person,
-       'TCK-' || (1000 + floor(u * u * u * %(tickets)s)::bigint) AS subject,
+       'TCK-' || (1000 + floor(power(u, 1.5) * %(tickets)s)::bigint) AS subject,
        substr(md5((u * 1e9)::bigint::text), 1, 16) AS input_hash,
        t.tool, CASE WHEN n > %(count)s * 0.7 THEN t.newest ELSE 1 END AS version,
        t.effect, CASE WHEN n > %(count)s * 0.7 THEN t.newest_sha ELSE t.sha END AS sha, t.result, f.code, f.reason, f.http_status AS failed_with, f.retryable,

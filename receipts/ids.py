@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import time
 import uuid
@@ -16,6 +17,11 @@ def uuid7() -> uuid.UUID:
     value = (value & ~(0xF << 76)) | (0x7 << 76)
     value = (value & ~(0x3 << 62)) | (0x2 << 62)
     return uuid.UUID(int=value)
+
+
+def first_of(moment: dt.datetime) -> uuid.UUID:
+    """The lowest identifier of that millisecond."""
+    return uuid.UUID(int=int(moment.timestamp() * 1000) << 80 | 0x7 << 76 | 0x2 << 62)
 
 
 def short_name(receipt_id: object) -> str:

@@ -42,8 +42,13 @@ STEP = 50
 
 #: One pass over a week of rows; the causes come from the partial index of failed ones.
 _HOURS = f"""
-SELECT date_bin('1 hour', created_at, '2000-01-01 00:00Z'), status, retryable, fill_ms / {STEP}, count(*)
-FROM ({{rows}}) listed GROUP BY 1, 2, 3, 4
+WITH counted AS MATERIALIZED (
+  SELECT date_bin('1 hour', created_at, '2000-01-01 00:00Z') AS hour, status, retryable, fill_ms / {STEP} AS step,
+    count(*) AS n
+  FROM ({{rows}}) listed GROUP BY 1, 2, 3, 4)
+SELECT hour, status, retryable, NULL::int, sum(n)::int FROM counted GROUP BY 1, 2, 3
+UNION ALL
+SELECT NULL, NULL, NULL, step, sum(n)::int FROM counted WHERE step IS NOT NULL GROUP BY step
 """  # noqa: S608 - numbers of ours
 _CAUSES = "SELECT error_code, error_reason, count(*) FROM ({rows}) listed GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT %s"
 
@@ -143,9 +148,10 @@ def _hours(rows: QuerySet[Receipt], window: Window) -> tuple[list[Hour], dict[st
         at += HOUR
     fills: Counter[int] = Counter()
     for hour, status, retryable, step, count in _asked(_HOURS, rows, ("created_at", "status", "retryable", "fill_ms")):
-        hours[hour].counts[_kind(status, retryable)] += count
-        if step is not None:
+        if hour is None:
             fills[step] += count
+        else:
+            hours[hour].counts[_kind(status, retryable)] += count
     return list(hours.values()), _quantiles(fills)
 
 

@@ -111,7 +111,7 @@ class TestFigures:
         everything = client.get(f"{LIST}overview/").context
         assert everything["totals"] == {"applied": 1, "retryable": 0, "failed": 1, "pending": 1}
         assert [(cause["code"], cause["count"]) for cause in everything["causes"]] == [("arg_mismatch", 1)]
-        assert everything["fill"]["count"] == 1
+        assert everything["fill"]["count"] == Receipt.objects.filter(fill_ms__isnull=False).count()
         assert [age["count"] for age in everything["pending"]] == [1]
         of_bob = client.get(f"{LIST}overview/", {"user": "bob"}).context
         assert of_bob["totals"] == {"applied": 0, "retryable": 0, "failed": 1, "pending": 1}
@@ -227,3 +227,13 @@ class TestTimeline:
         ]
         places = [said.index(words) for words in told]
         assert places == sorted(places)
+
+
+class TestRecent:
+    def test_rows_whose_ids_begin_with_their_time_are_found_by_them(
+        self, console: Console, auditor: User, alice: User
+    ) -> None:
+        receipt = factories.applied(alice)
+        client = console(auditor)
+        for kind, key in (("run", receipt.run_id), ("attempt", receipt.attempts.get().pk)):
+            assert rows(client.get(f"/admin/receipts/{kind}/", {"within": "hour"})) == {str(key)}
