@@ -50,8 +50,8 @@ ON CONFLICT DO NOTHING
 """
 #: The workflows have been on their schedule for two days: last night's slot is due at once.
 _OWE_A_SLOT = """
-INSERT INTO schedules (workflow, cron, zone, since)
-SELECT name, cron, 'UTC', now() - interval '2 days'
+INSERT INTO schedules (workflow, cron, zone, since, seen_at)
+SELECT name, cron, 'UTC', now() - interval '2 days', now()
 FROM (VALUES ('nightly_stale_tickets', '0 3 * * *'), ('nightly_contact_review', '30 3 * * *')) AS w (name, cron)
 """
 
