@@ -26,7 +26,7 @@ def test_an_auditor_reads_from_the_list_to_the_manifest(open_page: Opener) -> No
     expect(page.get_by_text("The model provider did not answer in time.")).to_be_visible()
     page.get_by_role("link", name="applied", exact=True).click()
     page.locator("#result_list tbody th a").first.click()
-    expect(page.locator(".readonly", has_text=f"Filed as {receipt.result_ref}.")).to_be_visible()
+    expect(page.locator(".readonly").get_by_text(f"Filed as {receipt.result_ref}.", exact=True).first).to_be_visible()
     expect(page.get_by_role("heading", name="Model decision")).to_be_visible()
     expect(page.get_by_role("heading", name="Tool result")).to_be_visible()
     assert page.get_by_role("button", name="Save").count() == 0
