@@ -175,7 +175,8 @@ APPLY_STATEMENT_TIMEOUT_MS = environment.integer("APPLY_STATEMENT_TIMEOUT_MS", 5
 #: The version of a tool that new presses open, where it is not the newest. Receipts keep theirs.
 CONTRACTS = environment.contracts("CONTRACTS", "file_followup@1")
 #: What nobody watches is continued by the system: so many attempts, so far apart, within so long. Ten outlast a
-#: provider that is away for a quarter of an hour and a mail server that greylists; longer than a receipt waits to begin.
+#: provider that is away for a quarter of an hour and a mail server that greylists; it is longer than a queued receipt
+#: waits to begin.
 RETRY_ATTEMPTS = environment.integer("RETRY_ATTEMPTS", 10)
 RETRY_FIRST_SECONDS = environment.seconds("RETRY_FIRST_SECONDS", 5.0)
 RETRY_MAX_SECONDS = environment.seconds("RETRY_MAX_SECONDS", 300.0)
