@@ -298,7 +298,7 @@ SECRETS = [
     f"Maps key ⟦secret|{GOOGLE}⟧ has no referrer limits",
     f'"client_secret": "⟦secret|{GOOGLE_OAUTH}⟧", "project_id": "acme-prod"',
     f"CI variable ⟦secret|{GITLAB}⟧ expired yesterday",
-    f"//registry.npmjs.org/:_authToken=⟦secret|{NPM}⟧",
+    f"//npm.example.com/:_authToken=⟦secret|{NPM}⟧",
     f"npm token ⟦secret|{NPM}⟧ revoked?",
     f"twine upload -u __token__ -p ⟦secret|{PYPI}⟧ dist/*",
     f"SendGrid ⟦secret|{SENDGRID}⟧ gives 403",
