@@ -317,9 +317,9 @@ class TestRun:
         place = embedded.place_of(data_dir)
         killed = embedded.postmaster(place)
         os.kill(killed, signal.SIGKILL)
-        wait_until(lambda: instance.get("/readyz") == 503)
+        # whether anybody sees a 503 in between depends on who is quicker
+        wait_until(lambda: embedded.postmaster(place) not in (None, killed))
         wait_until(lambda: instance.get("/readyz") == 200)
-        assert embedded.postmaster(place) not in (None, killed)
         time.sleep(5)  # time for the others to fall over it
         assert instance.get("/readyz") == 200
         assert child(instance, "manage.py worker")
