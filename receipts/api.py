@@ -21,6 +21,7 @@ from receipts.errors import NotFound, PermissionDenied, ReceiptsError
 from receipts.filters import ReceiptFilter, RunFilter
 from receipts.models import Attempt, Receipt, Run
 from receipts.pages import MAX_PAGE_SIZE, Keyset
+from receipts.permissions import SEES_ALL
 from receipts.problems import problem
 from receipts.runner import Inflight, running
 from receipts.serializers import (
@@ -43,8 +44,6 @@ from receipts.told import (
     workflow_json,
 )
 from receipts.wire import EVENT_STREAM, EventStreamRenderer, Wire, answer, parse_uuid, prefers_async, problems
-
-SEES_ALL = "receipts.view_receipt"
 
 
 def visible_receipts(user: Any) -> QuerySet[Receipt]:

@@ -15,13 +15,14 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.request import Request
 
-from receipts import bulk_replays
-from receipts.api import SEES_ALL, visible_receipts
+from receipts import bulk_replays, permissions
+from receipts.api import visible_receipts
 from receipts.bulk_plans import Plan, plan
 from receipts.errors import InvalidRequest, NotFound
 from receipts.filters import ReceiptFilter
 from receipts.models import BulkReplay, BulkReplayItem, Receipt
-from receipts.replay import Mode, may_replay
+from receipts.presses import harmless, refuse_unknown
+from receipts.replay import Mode
 from receipts.serializers import BulkPlanSerializer, BulkReplaySerializer, StartBulkReplaySerializer
 from receipts.told import API, instant
 from receipts.wire import Wire, answer, body_of, parse_uuid, problems
@@ -51,7 +52,7 @@ class BulkReplayViews(Wire):
     )
     def create(self, request: Request) -> HttpResponse:
         """Plan a bulk replay (`dry_run`), or start one: of a plan exactly what it showed, else of what is found now."""
-        may_replay(request.user)
+        permissions.require(request.user, permissions.REPLAY)
         body = body_of(request)
         dry_run = _checked(body)
         found = _plan(request, body)
@@ -87,13 +88,13 @@ class BulkReplayViews(Wire):
 def _visible(request: Request, bulk_replay_id: str) -> BulkReplay:
     """Raises: NotFound, also for whoever does not see all receipts."""
     key = parse_uuid(bulk_replay_id)
-    if not request.user.has_perm(SEES_ALL):
+    if not request.user.has_perm(permissions.SEES_ALL):
         raise NotFound
     return _find(key)
 
 
 def _find(key: UUID) -> BulkReplay:
-    found = BulkReplay.objects.select_related("actor", "stop_requested_by").filter(pk=key).first()
+    found = bulk_replays.find(key)
     if found is None:
         raise NotFound
     return found
@@ -104,10 +105,7 @@ def _find(key: UUID) -> BulkReplay:
 
 def _checked(body: dict[str, Any]) -> bool:
     """Whether it is a dry run. Raises: InvalidRequest naming the field."""
-    # a name somebody sent is shown only as far as it is harmless
-    wrong = {ascii(name)[1:-1][:40]: "is not a field of this request" for name in body if name not in FIELDS}
-    if wrong:
-        raise InvalidRequest(fields=wrong)
+    refuse_unknown(body, FIELDS)
     if len([name for name in SOURCES if body.get(name) is not None]) != 1:
         raise InvalidRequest(fields={"receipts": "or a filter, or a plan: send exactly one of the three"})
     dry_run = body.get("dry_run", False)
@@ -151,7 +149,7 @@ def _by_filter(seen: QuerySet[Receipt], given: Any) -> tuple[list[Receipt], dict
         raise InvalidRequest(fields={"filter": "must be an object of texts, as the parameters of /receipts"})
     unknown = {name: "is not a parameter of /receipts" for name in given if name not in ReceiptFilter.base_filters}
     if unknown:
-        raise InvalidRequest(fields={f"filter.{ascii(name)[1:-1][:40]}": why for name, why in unknown.items()})
+        raise InvalidRequest(fields={f"filter.{harmless(name)}": why for name, why in unknown.items()})
     filtered = ReceiptFilter(data=given, queryset=seen)
     if not filtered.is_valid():
         raise translate_validation(filtered.errors)

@@ -17,14 +17,14 @@ from django.contrib.auth import get_user_model
 from django.db import InterfaceError, OperationalError, connection, transaction
 from psycopg_pool import PoolTimeout
 
-from receipts import clock, ledger
+from receipts import clock, ledger, permissions
 from receipts.bulk_plans import Plan
 from receipts.errors import DatabaseUnavailable, InternalError, InvalidRequest, PermissionDenied, ReceiptsError
 from receipts.jobs import enqueue_bulk_replay, is_bulk_replay_enqueued
 from receipts.ledger.runs import RETRYING
 from receipts.lifecycle import Status
 from receipts.models import BulkReplay, BulkReplayItem, ItemState, Receipt, Verb
-from receipts.replay import PERMISSION, Mode, may_replay, read_reason, replay
+from receipts.replay import Mode, read_reason, replay
 from receipts.statements import fetch_row
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ def start(*, user: Any, plan: Plan, reason: Any) -> BulkReplay:
 
     The same plan again is answered with what it became. Raises: PermissionDenied, InvalidRequest, DatabaseUnavailable.
     """
-    may_replay(user)
+    permissions.require(user, permissions.REPLAY)
     reason = read_reason(read_reason(reason))  # as it is kept, it has to pass with every item
     if not plan.running:
         raise InvalidRequest(
@@ -83,12 +83,17 @@ def _items(bulk: BulkReplay, plan: Plan) -> list[BulkReplayItem]:
     ]
 
 
+def find(bulk_id: uuid.UUID) -> BulkReplay | None:
+    """With the people who started and stopped it."""
+    return BulkReplay.objects.select_related("actor", "stop_requested_by").filter(pk=bulk_id).first()
+
+
 def stop(*, user: Any, bulk: BulkReplay) -> int | None:
     """Let nothing more begin; what has begun goes on to its end. How many items were stopped; None: it was over.
 
     Raises: PermissionDenied.
     """
-    may_replay(user)
+    permissions.require(user, permissions.REPLAY)
     with transaction.atomic(durable=True):
         going = BulkReplay.objects.filter(pk=bulk.pk, finished_at__isnull=True, stop_requested_at__isnull=True)
         if not going.update(stop_requested_at=clock.now(), stop_requested_by=user):
@@ -120,7 +125,7 @@ def carry_on(bulk_id: uuid.UUID) -> bool:
 def _carry_out(bulk: BulkReplay, item: BulkReplayItem) -> None:
     """Open one item's replay, or say why not. No item's trouble is another one's."""
     user = get_user_model().objects.get(pk=bulk.actor_id)  # as they are now: roles are taken while a bulk replay runs
-    if not user.has_perm(PERMISSION):
+    if not user.has_perm(permissions.REPLAY):
         _refuse_rest(bulk)
         return
     receipt = ledger.read(item.receipt_id)
@@ -170,9 +175,9 @@ def _refuse_rest(bulk: BulkReplay) -> None:
         refused = _planned(bulk.pk).update(
             state=ItemState.REFUSED, refusal_code=denied.code, refusal_reason=denied.reason
         )
-        detail = {"action": "bulk replay", "bulk_replay": str(bulk.pk), "receipts": refused}
         if refused:
-            ledger.record(ledger.Event(verb=Verb.ACCESS_REFUSED, actor_id=bulk.actor_id, detail=detail))
+            about = {"bulk_replay": str(bulk.pk), "receipts": refused}
+            ledger.record(permissions.refused(bulk.actor_id, "bulk replay", **about))
 
 
 def _planned(bulk_id: uuid.UUID) -> Any:

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 from django.conf import settings
 from django.db import connection
 
-from receipts import attempts, clock, ledger, presses, runner, throttle, unwatched
+from receipts import attempts, clock, ledger, permissions, presses, runner, throttle, unwatched
 from receipts.attempts import place
 from receipts.contracts import Effect, Handover, Tool, registry
 from receipts.errors import (
@@ -114,7 +114,7 @@ def file(
     """
     begun = time.monotonic()
     contract = registry.current(tool, settings.CONTRACTS)
-    if not user.has_perm("receipts.file_followup"):
+    if not user.has_perm(permissions.FILE):
         raise PermissionDenied
     with throttle.turn(user.pk, answerable=lambda: _known_answer(user.pk, key)):
         parsed, given = _in_order(contract, subject, key, body)
@@ -151,7 +151,7 @@ def queue(
     Raises: PermissionDenied, NotFound, InvalidRequest, IdempotencyKeyReused.
     """
     contract = registry.current(tool, settings.CONTRACTS)
-    if not user.has_perm("receipts.file_followup"):
+    if not user.has_perm(permissions.FILE):
         raise PermissionDenied
     given = presses.validate(body, subject=subject, tool=contract)
     press = _Press(
@@ -201,7 +201,7 @@ def _known_answer(user_id: uuid.UUID, key: str | None) -> Receipt | None:
         receipt = ledger.find(user_id, parse_key(key))
     except ReceiptsError:
         return None
-    if receipt is None or receipt.overdue or (receipt.status == Status.FAILED and receipt.retryable):
+    if receipt is None or receipt.may_run_again:
         return None
     return receipt
 
@@ -270,7 +270,7 @@ def _answered(press: _Press, receipt: Receipt) -> Filing | None:
     receipt.user = press.user
     if not hmac.compare_digest(bytes(receipt.request_fingerprint), press.opening.fingerprint):
         raise IdempotencyKeyReused(receipt_id=str(receipt.pk))
-    if receipt.status == Status.APPLIED or (receipt.status == Status.FAILED and not receipt.retryable):
+    if receipt.ended:
         return Filing(receipt=receipt, deduplicated=True)
     return None
 
@@ -313,10 +313,9 @@ def retry(*, user: Any, receipt: Receipt, respond_async: bool = False) -> Filing
         ContractGone, InputExpired.
     """
     if not may_retry(user, receipt):
-        denied = ledger.Event(verb=Verb.ACCESS_REFUSED, actor_id=user.pk, detail={"action": "retry"})
-        ledger.record(denied, receipt=receipt)
+        ledger.record(permissions.refused(user.pk, "retry"), receipt=receipt)
         raise PermissionDenied
-    if receipt.status == Status.APPLIED or (receipt.status == Status.FAILED and not receipt.retryable):
+    if receipt.ended:
         return Filing(receipt=receipt, deduplicated=True)
     with throttle.turn(user.pk):
         return _retry(user, receipt, respond_async)
@@ -324,8 +323,8 @@ def retry(*, user: Any, receipt: Receipt, respond_async: bool = False) -> Filing
 
 def may_retry(user: Any, receipt: Receipt) -> bool:
     """Its owner, as long as they may file, or whoever may retry others' receipts: then their own replays, too."""
-    owner = receipt.user_id == user.pk and user.has_perm("receipts.file_followup")
-    return owner or bool(user.has_perm("receipts.retry_receipt"))
+    owner = receipt.user_id == user.pk and user.has_perm(permissions.FILE)
+    return owner or bool(user.has_perm(permissions.RETRY))
 
 
 def _retry(user: Any, receipt: Receipt, respond_async: bool) -> Filing:
@@ -361,7 +360,7 @@ def cancel(*, user: Any, receipt: Receipt) -> Receipt:
 
     Raises: PermissionDenied; AlreadySettled, also where it is leaving for the other side.
     """
-    may = "receipts.file_followup" if receipt.user_id == user.pk else "receipts.retry_receipt"
+    may = permissions.FILE if receipt.user_id == user.pk else permissions.RETRY
     if not user.has_perm(may):
         raise PermissionDenied
     cancelled = _cancelled(user, receipt)

@@ -273,6 +273,16 @@ class Receipt(models.Model):
         return self.status == Status.PENDING and self.deadline_at <= now
 
     @property
+    def ended(self) -> bool:
+        """Settled for good: the same key is answered, and nothing but a replay runs it again."""
+        return self.status == Status.APPLIED or (self.status == Status.FAILED and not self.retryable)
+
+    @property
+    def may_run_again(self) -> bool:
+        """The same key, or a retry, would run the next attempt."""
+        return self.overdue or (self.status == Status.FAILED and bool(self.retryable))
+
+    @property
     def queued(self) -> bool:
         """Pending, and no process has begun it."""
         return self.status == Status.PENDING and self.started_at is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,11 +61,9 @@ def validate(body: Any, *, subject: str, tool: Tool) -> Input:
     fields = ("ticket_id",) if tool.derive else ("notes", "arguments", "ticket_id")
     if not isinstance(body, Mapping):
         raise InvalidRequest("The body must be a JSON object.", fields={"body": "must be a JSON object"})
-    unknown = [name for name in body if name not in fields]
-    if unknown:
-        # a name somebody sent is shown only as far as it is harmless
-        name = ascii(unknown[0])[1:-1][:40]
-        raise InvalidRequest(f"Unknown field {name}.", fields={name: "is not a field of this request"})
+    if unknown := unknown_fields(body, fields):
+        name, what = next(iter(unknown.items()))
+        raise InvalidRequest(f"Unknown field {name}.", fields={name: what})
     claimed = body.get("ticket_id")
     if "ticket_id" in body and not isinstance(claimed, str):
         raise InvalidRequest("ticket_id must be a text.", fields={"ticket_id": "must be a text"})
@@ -73,6 +71,22 @@ def validate(body: Any, *, subject: str, tool: Tool) -> Input:
     if claimed is not None and claimed != subject:
         raise TicketMismatch
     return given
+
+
+def harmless(name: str) -> str:
+    """A name that somebody sent, as far as it may be shown."""
+    return ascii(name)[1:-1][:40]
+
+
+def unknown_fields(body: Mapping[str, Any], fields: Collection[str]) -> dict[str, str]:
+    """What of a body is none of its fields, with what to say of it."""
+    return {harmless(name): "is not a field of this request" for name in body if name not in fields}
+
+
+def refuse_unknown(body: Mapping[str, Any], fields: Collection[str]) -> None:
+    """Raises: InvalidRequest naming them: a choice that is not understood must not be left out silently."""
+    if unknown := unknown_fields(body, fields):
+        raise InvalidRequest(fields=unknown)
 
 
 def _given(body: Mapping[str, Any]) -> Input:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from django.conf import settings
 from django.db import transaction
 
-from receipts import attempts, circuit, clock, jobs, ledger, presses
+from receipts import attempts, circuit, clock, jobs, ledger, permissions, presses
 from receipts.attempts import place
 from receipts.errors import (
     ContractGone,
@@ -33,7 +33,6 @@ from receipts.jobs import enqueue_attempt, enqueue_retry
 from receipts.lifecycle import Outcome, Status
 from receipts.manifest import provider, tool_of
 from receipts.models import AuditEvent, Receipt, Verb
-from receipts.replay import PERMISSION
 from receipts.runner import Inflight
 
 log = logging.getLogger(__name__)
@@ -189,8 +188,8 @@ def _continue(
 ) -> Inflight | None:
     """Run an attempt that has begun; where it cannot run, it is settled here."""
     on_their_own = receipt.actor_id == receipt.user_id  # not where somebody else retried it
-    if receipt.replay_of_id is not None and on_their_own and not receipt.user.has_perm(PERMISSION):
-        denied = ledger.Event(verb=Verb.ACCESS_REFUSED, actor_id=receipt.user_id, detail={"action": "replay"})
+    if receipt.replay_of_id is not None and on_their_own and not receipt.user.has_perm(permissions.REPLAY):
+        denied = permissions.refused(receipt.user_id, permissions.ACTIONS[permissions.REPLAY])
         _refuse(receipt, PermissionDenied(reason="role_taken"), denied)
         return None
     context = ledger.context(tool_of(receipt), receipt.subject)

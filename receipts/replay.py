@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from receipts import attempts, fill, ledger, throttle
+from receipts import attempts, fill, ledger, permissions, throttle
 from receipts.contracts import Context, Tool, registry
 from receipts.errors import (
     AppliedInLineage,
@@ -25,7 +25,6 @@ from receipts.errors import (
     InvalidRequest,
     NoArguments,
     NotReplayable,
-    PermissionDenied,
     ReceiptsError,
     StaleReplayNo,
     TargetRefuses,
@@ -33,7 +32,7 @@ from receipts.errors import (
 from receipts.flow import Filing
 from receipts.jobs import enqueue_attempt
 from receipts.lifecycle import Status
-from receipts.models import Receipt, Trigger, Verb
+from receipts.models import Receipt, Trigger
 from receipts.openings import opening_of
 from receipts.presses import Input
 from receipts.redaction import redact_text
@@ -41,7 +40,6 @@ from receipts.told import LINEAGE, replay_refusal
 
 log = logging.getLogger(__name__)
 
-PERMISSION = "receipts.replay_receipt"
 #: Characters of a reason: a sentence or two, which an auditor reads years later.
 REASON_MAX = 500
 
@@ -95,16 +93,6 @@ def verdict(receipt: Receipt, *, mode: Mode | None = None, contract: str | None 
     return Verdict(receipt=receipt, mode=chosen, tool=tool, replay_no=number, refusal=None, given=given)
 
 
-def may_replay(user: Any, receipt: Receipt | None = None) -> None:
-    """Raises: PermissionDenied, with an audit event that says who was refused what."""
-    if user.has_perm(PERMISSION):
-        return
-    ledger.record(
-        ledger.Event(verb=Verb.ACCESS_REFUSED, actor_id=user.pk, detail={"action": "replay"}), receipt=receipt
-    )
-    raise PermissionDenied
-
-
 def read_reason(value: Any) -> str:
     """A reason as a person gave it, trimmed and redacted. Raises: InvalidRequest."""
     if not isinstance(value, str) or not (reason := fill.sanitise(value).strip()):
@@ -137,7 +125,7 @@ def replay(
         NotReplayable, InputExpired, NoArguments, ContractGone, TargetRefuses, StaleReplayNo, with the receipt to look
         at where there is one.
     """
-    may_replay(user, receipt)
+    permissions.require(user, permissions.REPLAY, receipt)
     reason = read_reason(reason)
     if in_bulk:
         return _replay(user, receipt, reason, mode, contract, expected_no, queued, beside)
@@ -243,18 +231,17 @@ def _refuse_by_lineage(receipt: Receipt) -> None:
 
 
 def _contract(receipt: Receipt, contract: str | None) -> Tool:
-    """The pinned version, its schema unchanged, or the one that was chosen. Raises: ContractGone, InvalidRequest."""
+    """The pinned version, which `replay_refusal` has found unchanged, or the one that was chosen.
+
+    Raises: ContractGone, InvalidRequest.
+    """
     name, _, version = (contract or receipt.contract).partition("@")
     if name != receipt.tool_name or not re.fullmatch(r"[0-9]{1,9}", version):
         raise InvalidRequest(fields={"contract": f"must be a version of {receipt.tool_name}, like {receipt.contract}"})
     try:
-        tool = registry.get(name, int(version))
+        return registry.get(name, int(version))
     except KeyError:
         raise ContractGone(receipt_id=str(receipt.pk)) from None
-    pinned = tool.version == receipt.contract_version
-    if pinned and tool.schema_sha256 != receipt.contract_sha256:
-        raise ContractGone(receipt_id=str(receipt.pk))
-    return tool
 
 
 def _given(receipt: Receipt, tool: Tool, mode: Mode | None) -> tuple[Mode, Input]:

@@ -9,12 +9,13 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.request import Request
 
-from receipts import flow, ledger
+from receipts import flow, ledger, permissions
 from receipts.api import PREFER, RECEIPT_ID, find_receipt, show_receipts
 from receipts.contracts import registry
 from receipts.errors import InvalidRequest, NotFound, ReceiptsError
 from receipts.models import Receipt
-from receipts.replay import Mode, Verdict, may_replay, replay, verdict
+from receipts.presses import refuse_unknown
+from receipts.replay import Mode, Verdict, replay, verdict
 from receipts.serializers import DryRunSerializer, ReceiptSerializer, ReplaySerializer
 from receipts.told import API
 from receipts.wire import Wire, answer, body_of, prefers_async, problems
@@ -47,7 +48,7 @@ class ReplayViews(Wire):
         """The dry run: what a replay would run on, or why it would be refused. Opens nothing."""
         receipt = _permitted(request, receipt_id)
         given = request.query_params.dict()
-        _refuse_unknown(given, ("mode", "contract"))
+        refuse_unknown(given, ("mode", "contract"))
         found = verdict(receipt, mode=_mode(given), contract=_contract(given))
         if isinstance(found.refusal, InvalidRequest):
             raise found.refusal
@@ -64,7 +65,7 @@ class ReplayViews(Wire):
         respond_async = prefers_async(request._request)
         receipt = _permitted(request, receipt_id)
         body = body_of(request)
-        _refuse_unknown(body, FIELDS)
+        refuse_unknown(body, FIELDS)
         filing = replay(
             user=request.user,
             receipt=receipt,
@@ -107,7 +108,7 @@ def _refusal(error: ReceiptsError) -> dict[str, Any]:
 def _permitted(request: Request, receipt_id: str) -> Receipt:
     """Raises: NotFound before anything is said of permissions; PermissionDenied, recorded."""
     receipt = find_receipt(request.user, receipt_id)
-    may_replay(request.user, receipt)
+    permissions.require(request.user, permissions.REPLAY, receipt)
     return receipt
 
 
@@ -120,14 +121,6 @@ def _as_it_is(receipt: Receipt) -> dict[str, Any]:
 
 
 # ── what a client may send ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def _refuse_unknown(given: dict[str, Any], fields: tuple[str, ...]) -> None:
-    """Raises: InvalidRequest naming the field: a choice that is not understood must not be left out silently."""
-    # a name somebody sent is shown only as far as it is harmless
-    wrong = {ascii(name)[1:-1][:40]: "is not a field of this request" for name in given if name not in fields}
-    if wrong:
-        raise InvalidRequest(fields=wrong)
 
 
 def _mode(given: dict[str, Any]) -> Mode | None:

@@ -22,6 +22,7 @@ from receipts.errors import IdempotencyKeyReused, InvalidRequest, NotFound, Rece
 from receipts.jobs import enqueue_run, failures_of_run, is_run_enqueued
 from receipts.manifest import manifest
 from receipts.models import Receipt, Run, Trigger, Verb
+from receipts.permissions import FILE
 from receipts.workflows import Item, Workflow
 
 log = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ def choose(run_id: uuid.UUID) -> Plan | None:
     if not ledger.plan_run(run.pk, len(opened) + len(items)):
         return None
     user = workflows.scheduler()
-    user.has_perm("receipts.file_followup")  # read once, for all that follow
+    user.has_perm(FILE)  # read once, for all that follow
     return Plan(run=run, workflow=workflow, user=user, choice=choice, items=items)
 
 

@@ -21,6 +21,7 @@ from receipts.keys import parse_key
 from receipts.models import Receipt
 from receipts.pages import Keyset, read_moment
 from receipts.parsers import body_error
+from receipts.permissions import FILE
 from receipts.serializers import ReceiptSerializer
 from receipts.wire import EVENT_STREAM, EventStreamRenderer, Wire, answer, body_of, prefers_async, problems
 from tickets import actions
@@ -78,7 +79,7 @@ def _known_form(ticket_id: str) -> str:
 
 def _must_be_lead(request: Request) -> None:
     """Raises: PermissionDenied."""
-    if not request.user.has_perm("receipts.file_followup"):
+    if not request.user.has_perm(FILE):
         raise PermissionDenied
 
 

@@ -12,7 +12,9 @@ from django.middleware.csrf import get_token
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
+from receipts.answers import see_other
 from receipts.errors import InvalidRequest, NotAuthenticated, NotFound, PermissionDenied, ReceiptsError
+from receipts.permissions import FILE
 from receipts.problems import problem
 from tickets import notes, views
 from tickets.models import Ticket
@@ -50,14 +52,14 @@ def _save_form(request: HttpRequest, ticket_id: str, what: str) -> HttpResponse:
     except (notes.ChangedElsewhere, ReceiptsError) as refusal:
         return views.notes_back(request, ticket_id, what, refusal)
     messages.info(request, "Your notes are saved. Nothing was filed.")
-    return views.see_other("ticket", ticket_id)
+    return see_other("ticket", ticket_id)
 
 
 def _check(request: HttpRequest, ticket_id: str) -> None:
     """Raises: NotAuthenticated, PermissionDenied, NotFound."""
     if not request.user.is_authenticated:
         raise NotAuthenticated
-    if not request.user.has_perm("receipts.file_followup"):
+    if not request.user.has_perm(FILE):
         raise PermissionDenied
     if not Ticket.objects.filter(pk=ticket_id).exists():
         raise NotFound

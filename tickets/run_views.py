@@ -13,9 +13,10 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from receipts.api import SEES_ALL, RunPages, visible_receipts, visible_runs
+from receipts.api import RunPages, visible_receipts, visible_runs
 from receipts.models import Receipt
 from receipts.pages import Keyset
+from receipts.permissions import SEES_ALL
 from tickets import run_board
 from tickets.board import PAGE_SIZE, page_of
 from tickets.models import Ticket

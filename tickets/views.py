@@ -22,10 +22,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from receipts import attempts, errors, flow
+from receipts.answers import see_other
 from receipts.api import show_receipts, visible_receipts
 from receipts.explanations import sentence_case
 from receipts.models import Receipt
 from receipts.pages import Keyset
+from receipts.permissions import FILE, RETRY
 from receipts.presses import NOTES_MAX
 from receipts.problems import problem
 from tickets import board as boards
@@ -146,7 +148,7 @@ def press_by_hand(request: HttpRequest, ticket_id: str, what: str) -> HttpRespon
         wrong = by_hand.wrong(pressed, ticket_id, given)
     except errors.NotFound:
         raise Http404 from None
-    if wrong and request.user.has_perm("receipts.file_followup"):
+    if wrong and request.user.has_perm(FILE):
         return give_back(request.POST.get("idempotency_key") or new_key(), by_hand.refusal(wrong))
     return _file(request, ticket_id, pressed, {"arguments": given}, give_back)
 
@@ -157,7 +159,7 @@ def check_by_hand(request: HttpRequest, ticket_id: str, what: str) -> HttpRespon
     """For the page's script, before it presses: what the fields come to, and what is wrong with them. Files nothing."""
     if not request.user.is_authenticated:
         return problem(errors.NotAuthenticated())
-    if not request.user.has_perm("receipts.file_followup"):
+    if not request.user.has_perm(FILE):
         return problem(errors.PermissionDenied())
     given = by_hand.arguments(PRESSES[what], by_hand.read(PRESSES[what], request.POST))
     try:
@@ -216,13 +218,6 @@ def _to_receipt(request: HttpRequest, filing: flow.Filing) -> HttpResponse:
     return see_other("receipt", receipt.pk)
 
 
-def see_other(page: str, *args: object) -> HttpResponse:
-    """303: the browser asks for that page with GET, so that a reload never posts again."""
-    response = redirect(page, *args)
-    response.status_code = 303
-    return response
-
-
 def _ticket_page(
     request: HttpRequest,
     ticket_id: str,
@@ -237,7 +232,7 @@ def _ticket_page(
     visible = visible_receipts(request.user)
     presses = list(visible.filter(subject=ticket_id).order_by("-created_at", "-id")[:PRESSES_SHOWN])
     now = timezone.now()
-    kept = notes_kept.kept_on(ticket_id, request.user) if request.user.has_perm("receipts.file_followup") else {}
+    kept = notes_kept.kept_on(ticket_id, request.user) if request.user.has_perm(FILE) else {}
     context = {
         "ticket": shown,
         "conversation": conversation(shown),
@@ -354,7 +349,7 @@ def receipt(request: HttpRequest, receipt_id: UUID) -> HttpResponse:
         "json": json.dumps(show_receipts([found])[0], indent=2, ensure_ascii=False, cls=DjangoJSONEncoder),
         "ticket": Ticket.objects.filter(pk=found.subject).first(),
         "owner": owner,
-        "may_retry": request.user.has_perm("receipts.file_followup" if owner else "receipts.retry_receipt"),
+        "may_retry": request.user.has_perm(FILE if owner else RETRY),
         "address": request.build_absolute_uri(request.path),
         "said": words.of_tool(found.tool_name).on(found.subject, found.result_ref),
         "press_again": BY_TOOL.get(found.tool_name),

@@ -9,7 +9,6 @@ from django.contrib import admin, messages
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
-from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
@@ -19,14 +18,14 @@ from receipts.admin import bulk_words, planning, show
 from receipts.admin.readonly import ReadOnlyAdmin
 from receipts.admin.refusals import refuse
 from receipts.admin.search import read_uuid
+from receipts.answers import see_other
 from receipts.bulk_plans import Plan
 from receipts.errors import InvalidRequest, ReceiptsError
 from receipts.models import BulkReplay, BulkReplayItem, ItemState
-from receipts.replay import PERMISSION
+from receipts.permissions import REPLAY, SEES_ALL
 
 #: Items on one page of a bulk replay.
 PAGE_SIZE = 100
-SEES_ALL = "receipts.view_receipt"
 _ACTION = "replay receipts in bulk"
 
 
@@ -88,7 +87,7 @@ class BulkReplayAdmin(ReadOnlyAdmin):
             **_progress(request, bulk),
             "title": f"Bulk replay {bulk}",
             "media": self.media,
-            "may_stop": request.user.has_perm(PERMISSION),
+            "may_stop": request.user.has_perm(REPLAY),
         }
         return TemplateResponse(request, "admin/receipts/bulk_replay.html", context)
 
@@ -100,7 +99,7 @@ class BulkReplayAdmin(ReadOnlyAdmin):
 
     def start_view(self, request: HttpRequest) -> HttpResponse:
         """POST: freeze the plan that was shown, then follow it. A refusal gives the plan back with the reason."""
-        if not request.user.has_perm(PERMISSION):
+        if not request.user.has_perm(REPLAY):
             return refuse(request, _ACTION, back=reverse("admin:index"))
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
@@ -108,7 +107,7 @@ class BulkReplayAdmin(ReadOnlyAdmin):
             plan = Plan.unseal(request.POST.get("plan", ""), request.user)
         except InvalidRequest as error:
             messages.error(request, error.detail)
-            return _see(reverse("admin:receipts_receipt_changelist"))
+            return see_other(reverse("admin:receipts_receipt_changelist"))
         try:
             bulk = bulk_replays.start(user=request.user, plan=plan, reason=request.POST.get("reason", ""))
         except ReceiptsError as error:
@@ -116,12 +115,12 @@ class BulkReplayAdmin(ReadOnlyAdmin):
         messages.success(
             request, f"Bulk replay {bulk} is started. Nothing is filed yet: the receipts below say what happens."
         )
-        return _see(_address(bulk))
+        return see_other(_address(bulk))
 
     def stop_view(self, request: HttpRequest, bulk_id: UUID) -> HttpResponse:
         """POST: nothing more begins."""
         bulk = _find(bulk_id)
-        if not request.user.has_perm(PERMISSION):
+        if not request.user.has_perm(REPLAY):
             return refuse(request, "stop a bulk replay", back=_address(bulk))
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
@@ -132,7 +131,7 @@ class BulkReplayAdmin(ReadOnlyAdmin):
             messages.success(
                 request, f"Stopped: {bulk_words.many(stopped)} had not begun and will not. What had begun goes on."
             )
-        return _see(_address(bulk))
+        return see_other(_address(bulk))
 
 
 def _progress(request: HttpRequest, bulk: BulkReplay) -> dict[str, Any]:
@@ -176,7 +175,7 @@ def _row(item: BulkReplayItem) -> dict[str, SafeString | str]:
 
 
 def _find(bulk_id: UUID) -> BulkReplay:
-    found = BulkReplay.objects.select_related("actor", "stop_requested_by").filter(pk=bulk_id).first()
+    found = bulk_replays.find(bulk_id)
     if found is None:
         raise Http404
     return found
@@ -184,10 +183,3 @@ def _find(bulk_id: UUID) -> BulkReplay:
 
 def _address(bulk: BulkReplay) -> str:
     return reverse("admin:receipts_bulkreplay_change", args=[bulk.pk])
-
-
-def _see(address: str) -> HttpResponse:
-    """303: a reload never posts again."""
-    response = redirect(address)
-    response.status_code = 303
-    return response

@@ -19,7 +19,8 @@ from receipts.admin.filters import NO_REASON
 from receipts.admin.typed_filters import of_run
 from receipts.lifecycle import Status
 from receipts.models import Receipt, Run, Trigger
-from receipts.replay import PERMISSION, verdict
+from receipts.permissions import REPLAY
+from receipts.replay import verdict
 from receipts.workflows import Workflow
 
 #: Failures of one cause that are asked what their replay would be: the newest. The plan asks each of them.
@@ -35,7 +36,7 @@ def view(model_admin: admin.ModelAdmin[Receipt], request: HttpRequest) -> HttpRe
         "title": "Failures of last night",
         "media": model_admin.media,
         "jobs": [_job(workflow) for workflow in workflows.registry],
-        "may_replay": request.user.has_perm(PERMISSION),
+        "may_replay": request.user.has_perm(REPLAY),
         "limit": settings.BULK_REPLAY_MAX,
     }
     return TemplateResponse(request, "admin/receipts/last_night.html", context)

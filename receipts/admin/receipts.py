@@ -39,7 +39,7 @@ from receipts.admin.readonly import ReadOnlyAdmin
 from receipts.admin.refusals import refuse
 from receipts.admin.typed_filters import RangeFilter, RunFilter, TicketFilter, UserFilter
 from receipts.models import Attempt, BulkReplay, BulkReplayItem, Receipt, Run
-from receipts.replay import PERMISSION
+from receipts.permissions import REPLAY
 
 
 @admin.register(Receipt)
@@ -155,7 +155,7 @@ class ReceiptAdmin(ReadOnlyAdmin):
         return replaying.replay_view(request, receipt_id, media=self.media)
 
     def has_replay_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm(PERMISSION)
+        return request.user.has_perm(REPLAY)
 
     @admin.action(permissions=["replay"], description="Plan a replay of the selected receipts…")
     def plan_replay(self, request: HttpRequest, queryset: QuerySet[Receipt]) -> HttpResponse | None:

@@ -9,7 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from receipts import ledger
-from receipts.models import Receipt, Verb
+from receipts.models import Receipt
+from receipts.permissions import refused
 
 
 def refuse(request: HttpRequest, action: str, *, back: str, receipt: Receipt | None = None) -> HttpResponse:
@@ -21,8 +22,7 @@ def refuse(request: HttpRequest, action: str, *, back: str, receipt: Receipt | N
 
 def record(request: HttpRequest, action: str, receipt: Receipt | None = None) -> None:
     """That somebody who is signed in was refused."""
-    event = ledger.Event(verb=Verb.ACCESS_REFUSED, actor_id=_key(request), detail={"action": action})
-    ledger.record(event, receipt=receipt)
+    ledger.record(refused(_key(request), action), receipt=receipt)
 
 
 def _key(request: HttpRequest) -> Any:

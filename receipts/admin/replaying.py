@@ -8,7 +8,6 @@ from uuid import UUID
 
 from django.contrib import admin, messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
-from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
@@ -17,17 +16,18 @@ from django.utils.safestring import SafeString
 from receipts import errors, flow, ledger
 from receipts.admin import lineage, show, verdicts
 from receipts.admin.refusals import refuse
+from receipts.answers import see_other
 from receipts.contracts import Effect, registry
 from receipts.differences import differences
 from receipts.errors import ContractGone, InvalidRequest, ReceiptsError
 from receipts.explanations import sentence_case
 from receipts.lifecycle import Status
 from receipts.models import Receipt
-from receipts.replay import PERMISSION, REASON_MAX, Mode, Verdict, replay, verdict
+from receipts.permissions import REPLAY, RETRY
+from receipts.replay import REASON_MAX, Mode, Verdict, replay, verdict
 
 log = logging.getLogger(__name__)
 
-RETRY_PERMISSION = "receipts.retry_receipt"
 #: Refusals that another receipt explains: somebody was first, or it was done long ago. That receipt is shown instead.
 _OTHERS_WON = (errors.InFlight, errors.AppliedInLineage, errors.StaleReplayNo)
 
@@ -35,7 +35,7 @@ _OTHERS_WON = (errors.InFlight, errors.AppliedInLineage, errors.StaleReplayNo)
 def replay_view(request: HttpRequest, receipt_id: UUID, *, media: Any) -> HttpResponse:
     """GET: the dry run, which writes nothing. POST: the deed, then on to the new receipt."""
     receipt = _find(receipt_id)
-    if not request.user.has_perm(PERMISSION):
+    if not request.user.has_perm(REPLAY):
         return refuse(request, "replay receipts", back=_address(receipt.pk), receipt=receipt)
     if request.method not in ("GET", "HEAD", "POST"):
         return HttpResponseNotAllowed(["GET", "HEAD", "POST"])
@@ -87,7 +87,7 @@ def _to_the_winner(request: HttpRequest, receipt: Receipt, error: ReceiptsError)
 def retry_view(request: HttpRequest, receipt_id: UUID) -> HttpResponse:
     """POST: the same receipt, next attempt; then back to its page, which says what came of it."""
     receipt = _find(receipt_id)
-    if not request.user.has_perm(RETRY_PERMISSION):
+    if not request.user.has_perm(RETRY):
         return refuse(request, "retry others' receipts", back=_address(receipt.pk), receipt=receipt)
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
@@ -109,8 +109,7 @@ def retry_view(request: HttpRequest, receipt_id: UUID) -> HttpResponse:
 
 def next_attempt(user: Any, receipt: Receipt) -> int | None:
     """The attempt that a retry would be, where this person may retry it and no other receipt speaks for it."""
-    again = receipt.overdue or (receipt.status == Status.FAILED and receipt.retryable)
-    if not again or not user.has_perm(RETRY_PERMISSION):
+    if not receipt.may_run_again or not user.has_perm(RETRY):
         return None
     superseded = receipt.effect != Effect.READ and ledger.live_in_lineage(receipt.root_id, but=receipt.pk)
     return None if superseded else receipt.attempt + 1
@@ -144,9 +143,7 @@ def _address(receipt_id: Any) -> str:
 
 def _see(receipt_id: Any) -> HttpResponse:
     """303: a reload never posts again."""
-    response = redirect(_address(receipt_id))
-    response.status_code = 303
-    return response
+    return see_other(_address(receipt_id))
 
 
 # ── the dry run's page ───────────────────────────────────────────────────────────────────────────────────────────

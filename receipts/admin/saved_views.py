@@ -12,10 +12,10 @@ from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, QueryDict
-from django.shortcuts import redirect
 from django.urls import reverse
 
 from receipts.admin.refusals import refuse
+from receipts.answers import see_other
 from receipts.models import SavedView
 
 NAME_MAX, QUERY_MAX = 60, 2_000
@@ -89,9 +89,7 @@ def _query(text: str) -> str:
 
 
 def _back(query: str) -> HttpResponse:
-    response = redirect(f"{_list()}?{query}" if query else _list())
-    response.status_code = 303
-    return response
+    return see_other(f"{_list()}?{query}" if query else _list())
 
 
 def _list() -> str:
