@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from typing import Any
 
 from django.conf import settings
 from django.db import connection
 from procrastinate.contrib.django.django_connector import DjangoConnector
 from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import JobDeferrer
 from procrastinate.manager import JobManager
 from procrastinate.tasks import configure_task
 
@@ -66,12 +68,16 @@ def _enqueue(task: str, receipt: Receipt, at: dt.datetime | None) -> None:
     row = fetch_row(_BY_THE_HUNDRED, {"receipt": receipt.pk, "run": receipt.run_id})
     priority = LATER if row is not None and row[0] else USUAL
     job = configure_task(name=task, job_manager=_JOBS, queue=QUEUE, schedule_at=at, priority=priority)
+    otherwise = "The job could not be queued. Nothing was drafted or filed."
+    _defer(job, otherwise, receipt_id=str(receipt.pk), attempt=receipt.attempt)
+
+
+def _defer(job: JobDeferrer, otherwise: str, **arguments: Any) -> None:
+    """Raises: DatabaseUnavailable, with this sentence."""
     try:
-        job.defer(receipt_id=str(receipt.pk), attempt=receipt.attempt)
+        job.defer(**arguments)
     except ConnectorException as error:
-        raise DatabaseUnavailable(
-            "The job could not be queued. Nothing was drafted or filed.", retry_after=2
-        ) from error
+        raise DatabaseUnavailable(otherwise, retry_after=2) from error
 
 
 def enqueue_run(run_id: uuid.UUID, workflow: str, *, goes_on: bool = False) -> None:
@@ -84,10 +90,7 @@ def enqueue_run(run_id: uuid.UUID, workflow: str, *, goes_on: bool = False) -> N
     """
     lock, priority = f"{RUN_WORKFLOW}:{workflow}", NEXT_PART if goes_on else USUAL
     job = configure_task(name=RUN_WORKFLOW, job_manager=_JOBS, queue=QUEUE, lock=lock, priority=priority)
-    try:
-        job.defer(run_id=str(run_id))
-    except ConnectorException as error:
-        raise DatabaseUnavailable("The run could not be queued. Nothing was opened.", retry_after=2) from error
+    _defer(job, "The run could not be queued. Nothing was opened.", run_id=str(run_id))
 
 
 def is_run_enqueued(run_id: uuid.UUID) -> bool:
@@ -118,10 +121,7 @@ def enqueue_bulk_replay(bulk_id: uuid.UUID) -> None:
     Raises: DatabaseUnavailable.
     """
     job = configure_task(name="receipts.bulk_replay", job_manager=_JOBS, queue=QUEUE, lock=_bulk_lock(bulk_id))
-    try:
-        job.defer(bulk_id=str(bulk_id))
-    except ConnectorException as error:
-        raise DatabaseUnavailable("The bulk replay could not be queued. Nothing was run.", retry_after=2) from error
+    _defer(job, "The bulk replay could not be queued. Nothing was run.", bulk_id=str(bulk_id))
 
 
 def is_bulk_replay_enqueued(bulk_id: uuid.UUID) -> bool:
