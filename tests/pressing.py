@@ -9,6 +9,7 @@ from django.db import connection
 from receipts import flow
 from receipts.models import Receipt
 from receipts_project.accounts.models import User
+from tests.factories import make_ticket
 from tickets.models import Ticket
 
 NOTES = "Customer still blocked on SSO."
@@ -20,6 +21,11 @@ def pressed(user: User, ticket: str = "TCK-1008", notes: str = NOTES) -> Receipt
         tool="file_followup", user=user, subject=ticket, key=f"key-{uuid.uuid4()}", body=lambda: {"notes": notes}
     )
     return flow.wait(filing)
+
+
+def pressed_on_tickets_of_their_own(user: User, count: int) -> list[Receipt]:
+    """A receipt on each of `TCK-3001` and so on."""
+    return [pressed(user, make_ticket(f"TCK-{3001 + number}").pk) for number in range(count)]
 
 
 def refused_by_its_ticket(user: User, ticket: str = "TCK-1008") -> Receipt:

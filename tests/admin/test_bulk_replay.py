@@ -18,7 +18,7 @@ from tests.admin.conftest import Console
 from tests.admin.test_replay import text
 from tests.flow.provider import Provider
 from tests.flow.stale import drafts_for_any
-from tests.pressing import pressed, rows
+from tests.pressing import pressed, pressed_on_tickets_of_their_own, rows
 from tickets.models import Ticket
 
 LIST = "/admin/receipts/receipt/"
@@ -30,10 +30,7 @@ WHY = "The provider was down last night."
 def failed(alice: User, provider: Provider) -> list[Receipt]:
     """Three receipts of a ticket each."""
     provider.fails(400)
-    receipts = []
-    for number in range(3):
-        factories.make_ticket(f"TCK-{3001 + number}")
-        receipts.append(pressed(alice, f"TCK-{3001 + number}"))
+    receipts = pressed_on_tickets_of_their_own(alice, 3)
     drafts_for_any(provider)
     return receipts
 

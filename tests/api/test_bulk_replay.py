@@ -12,10 +12,9 @@ from receipts.bulk_plans import plan
 from receipts.models import AuditEvent, BulkReplay, Receipt
 from receipts.serializers import BulkItemSerializer, BulkPlanSerializer, BulkReplaySerializer, TallySerializer
 from receipts_project.accounts.models import User
-from tests import factories
 from tests.api.conftest import Api
 from tests.flow.provider import Provider
-from tests.pressing import pressed, rows
+from tests.pressing import pressed_on_tickets_of_their_own, rows
 from tickets.models import Ticket
 
 ADDRESS = "/api/v1/bulk-replays"
@@ -25,11 +24,7 @@ WHY = "The provider was down last night."
 @pytest.fixture
 def failed(alice: User, provider: Provider) -> list[Receipt]:
     provider.fails(400)
-    receipts = []
-    for number in range(3):
-        factories.make_ticket(f"TCK-{3001 + number}")
-        receipts.append(pressed(alice, f"TCK-{3001 + number}"))
-    return receipts
+    return pressed_on_tickets_of_their_own(alice, 3)
 
 
 def post(client: Any, **body: Any) -> Any:

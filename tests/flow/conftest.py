@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
+from django.db import connection
 from django.utils import timezone
 
 from receipts import flow, runner
@@ -17,6 +18,7 @@ from receipts_project.accounts.models import User
 from receipts_project.accounts.roles import LEADS, OPERATORS
 from tests.flow.invariants import assert_invariants
 from tests.flow.provider import Provider
+from tests.flow.web import Worker
 from tickets.models import Member, Ticket
 
 
@@ -110,3 +112,19 @@ class Presser:
 @pytest.fixture
 def press(alice: User) -> Presser:
     return Presser(alice)
+
+
+@pytest.fixture
+def start(desk: Provider) -> Iterator[Callable[..., Worker]]:
+    """Starts real workers, with quick retries; they end with the test."""
+    started: list[Worker] = []
+
+    def start(**environment: str) -> Worker:
+        started.append(Worker(provider_url=desk.url, **{"RETRY_FIRST_SECONDS": "0.1", **environment}))
+        return started[-1]
+
+    connection.close()
+    yield start
+    desk.gate.set()
+    for worker in started:
+        worker.end()

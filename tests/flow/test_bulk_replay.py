@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from tests.factories import make_ticket
 from tests.flow.conftest import Presser, person
 from tests.flow.provider import Provider
 from tests.flow.stale import drafts_for_any
-from tests.flow.web import Worker, eventually, held_at, waiting_at_the_point
+from tests.flow.web import eventually, held_at, waiting_at_the_point
 from tests.pressing import rows
 from tickets.models import Followup, Ticket
 
@@ -246,20 +246,6 @@ class TestItems:
 @pytest.mark.processes
 class TestWorkers:
     """Real ones."""
-
-    @pytest.fixture
-    def start(self, desk: Provider) -> Iterator[Callable[..., Worker]]:
-        begun: list[Worker] = []
-
-        def start(**environment: str) -> Worker:
-            begun.append(Worker(provider_url=desk.url, **{"RETRY_FIRST_SECONDS": "0.1", **environment}))
-            return begun[-1]
-
-        connection.close()
-        yield start
-        desk.gate.set()
-        for worker in begun:
-            worker.end()
 
     def finished(self, *bulks: BulkReplay) -> bool:
         return BulkReplay.objects.filter(pk__in=[b.pk for b in bulks], finished_at__isnull=False).count() == len(bulks)

@@ -527,17 +527,10 @@ class TestPages:
 @pytest.mark.processes
 class TestWorkers:
     @pytest.fixture
-    def start(self, desk: Provider) -> Iterator[Callable[..., Worker]]:
-        started: list[Worker] = []
-
-        def start(**environment: str) -> None:
-            patience = {"CIRCUIT_FAILURES": "3", "CIRCUIT_SECONDS": "600", "CIRCUIT_MAX_SECONDS": "600"}
-            started.append(Worker(provider_url=desk.url, **{"RETRY_FIRST_SECONDS": "0.1", **patience, **environment}))
-
-        yield start
-        desk.gate.set()
-        for worker in started:
-            worker.end()
+    def start(self, start: Callable[..., Worker]) -> Callable[..., Worker]:
+        """Workers whose circuit opens soon and stays open."""
+        patience = {"CIRCUIT_FAILURES": "3", "CIRCUIT_SECONDS": "600", "CIRCUIT_MAX_SECONDS": "600"}
+        return lambda **environment: start(**{**patience, **environment})
 
     def all_wait(self, count: int) -> bool:
         """Every receipt has a job, and each comes later."""

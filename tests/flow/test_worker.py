@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import signal
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -19,24 +18,10 @@ from receipts.models import Attempt, Receipt
 from receipts_project.accounts.models import User
 from tests.flow.conftest import Presser
 from tests.flow.provider import GOOD, Provider
-from tests.flow.web import Web, Worker, eventually
+from tests.flow.web import Web, eventually
 from tickets.models import Followup
 
 pytestmark = pytest.mark.processes
-
-
-@pytest.fixture
-def start(desk: Provider) -> Iterator[Callable[..., Worker]]:
-    started: list[Worker] = []
-
-    def start(**environment: str) -> Worker:
-        started.append(Worker(provider_url=desk.url, **{"RETRY_FIRST_SECONDS": "0.1", **environment}))
-        return started[-1]
-
-    yield start
-    desk.gate.set()
-    for worker in started:
-        worker.end()
 
 
 def statuses() -> list[str]:

@@ -305,20 +305,6 @@ def read_terminal(terminal: int) -> Iterator[bytes]:
 # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture
-def start(desk: Provider) -> Iterator[Callable[..., Worker]]:
-    started: list[Worker] = []
-
-    def start(**environment: str) -> Worker:
-        started.append(Worker(provider_url=desk.url, **{"RETRY_FIRST_SECONDS": "0.1", **environment}))
-        return started[-1]
-
-    yield start
-    desk.gate.set()
-    for worker in started:
-        worker.end()
-
-
 def owed_since_yesterday() -> None:
     for workflow in WORKFLOWS:
         since = timezone.now() - dt.timedelta(days=2)
